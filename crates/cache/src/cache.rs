@@ -1,6 +1,6 @@
 //! The trait of a simulated cache.
 
-/// A simulated cache: which objects are in it, and which of them leave.
+/// A simulated cache: it knows which objects are cached, and decides which of them leave.
 ///
 /// Objects are dense numbers from 0, as a [`Requests`](crate::Requests) gives them out, so that a policy can keep its
 /// state in arrays. A policy of one's own implements [`Cache::request`], and may implement the rest for speed:
@@ -38,23 +38,24 @@
 /// assert_eq!(lifo.run(requests.ids()), 1);
 /// ```
 pub trait Cache: Send {
-    /// Requests an object. Returns whether the cache had it. Afterwards the cache has it, unless the policy bypasses it,
-    /// for example because it is larger than the cache.
+    /// Requests an object. Returns whether the object was in the cache. Afterwards it is in the cache, unless the
+    /// policy does not admit it, for example because it is larger than the cache.
     fn request(&mut self, id: u32) -> bool;
 
-    /// Asks the processor to load the first word that a request for the object will read.
+    /// Asks the processor to load the first word that a later request for the object will read.
     #[inline]
     fn look_far(&self, _id: u32) {}
 
-    /// Asks the processor to load the words behind the first one.
+    /// Asks the processor to load the other words that a request for the object will read. Called some requests after
+    /// [`Cache::look_far`], when the first word, which says where the others lie, has been loaded.
     #[inline]
     fn look_near(&self, _id: u32) {}
 
-    /// Returns the bytes of memory that the simulated cache occupies now: index, lists, ghosts, counters. What all
-    /// caches of a replay share is not counted.
+    /// Returns the number of bytes of memory that the state of the simulated cache occupies now: index, lists, ghosts,
+    /// counters. Data that all caches of a replay share are not counted.
     fn bytes(&self) -> u64;
 
-    /// Requests objects in order. Returns how many of the requests were hits.
+    /// Requests the objects `ids` in order. Returns how many of the requests were hits.
     ///
     /// This is faster than a call of [`Cache::request`] through `dyn Cache` for each object: the loop is compiled for
     /// each policy, and memory for later requests is loaded while earlier ones are handled.
@@ -72,8 +73,8 @@ pub trait Cache: Send {
         hits
     }
 
-    /// Requests objects in order. Returns how many of the requests were hits, and the bytes of those hits. `sizes` has
-    /// the bytes of each request.
+    /// Requests the objects `ids` in order; `sizes` has the number of bytes of each request. Returns the number of
+    /// hits, and their bytes.
     fn run_sized(&mut self, ids: &[u32], sizes: &[u32]) -> (u64, u64) {
         let (mut hits, mut bytes) = (0, 0);
         for (n, (id, size)) in ids.iter().zip(sizes).enumerate() {
@@ -95,5 +96,5 @@ pub trait Cache: Send {
 /// Distance, in requests, between the request that is handled and the one for which [`Cache::look_far`] is called.
 const FAR: usize = 16;
 
-/// Distance for [`Cache::look_near`].
+/// Distance, in requests, between the request that is handled and the one for which [`Cache::look_near`] is called.
 const NEAR: usize = 8;

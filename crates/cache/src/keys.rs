@@ -6,10 +6,11 @@
 use crate::list::NONE;
 use machine::prefetch;
 
-/// Number of keys whose entries are prefetched together. Chosen: a block's hashes fit the first-level cache.
+/// Number of keys whose entries are prefetched together. It is chosen so that the hashes of this many keys fit into the
+/// first-level cache.
 const BLOCK: usize = 64;
 
-/// Odd multiplier of the hash: 2^64 divided by the golden ratio.
+/// The odd number by which keys are multiplied to hash them: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An entry of the table. The entry is free if its id is [`NONE`].
@@ -25,9 +26,9 @@ const FREE: Entry = Entry { key: 0, id: NONE };
 #[derive(Debug)]
 pub struct Keys {
     entries: Vec<Entry>,
-    /// Bits of a hash that are shifted away, so that the rest is a place of the table.
+    /// Number of low bits of a hash that are shifted out. The remaining bits are a place in the table.
     shift: u32,
-    /// Keys by id.
+    /// The key with each number.
     keys: Vec<u64>,
 }
 
@@ -37,7 +38,7 @@ impl Default for Keys {
     }
 }
 
-/// The limit of distinct keys.
+/// The error for a trace with more than [`Keys::MAX`] distinct keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyKeys;
 
@@ -50,7 +51,8 @@ impl std::fmt::Display for TooManyKeys {
 impl std::error::Error for TooManyKeys {}
 
 impl Keys {
-    /// Largest number of distinct keys: policies keep two bits beside the number of an object.
+    /// Largest number of distinct keys. It has 30 bits, because policies store two bits of their own in the same word
+    /// as an object's number.
     pub const MAX: u32 = (1 << 30) - 2;
 
     fn with_order(order: u32) -> Self {
@@ -69,7 +71,7 @@ impl Keys {
         self.keys.is_empty()
     }
 
-    /// Appends the numbers of the keys to `ids`.
+    /// Appends the number of each of `keys` to `ids`. A key that is new gets the next number.
     ///
     /// # Errors
     /// When there are more than [`Keys::MAX`] distinct keys. The numbers of the keys before that one are appended.
@@ -93,7 +95,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the keys by number, and frees the table.
+    /// Returns the keys in the order of their numbers, and frees the table.
     #[must_use]
     pub fn into_keys(self) -> Vec<u64> {
         self.keys

@@ -8,12 +8,12 @@ use machine::prefetch;
 /// The number that stands for no node, and for no object.
 pub const NONE: u32 = u32::MAX;
 
-/// One place of a list.
+/// A node of a list, or a free node.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The neighbour towards the head.
+    /// The next node towards the head of the list.
     newer: u32,
-    /// The neighbour towards the tail. The next free node, if the node is free.
+    /// The neighbour towards the tail; if the node is free, the next free node.
     older: u32,
     /// The object, or any other number that the policy stores here.
     value: u32,
@@ -26,7 +26,8 @@ pub struct Nodes {
     free: u32,
 }
 
-/// The two ends of one list, and its number of nodes. All operations need the table of nodes.
+/// The two ends of one list, and its number of nodes. The nodes themselves are in a table ([`Nodes`]), which the caller
+/// passes to each operation.
 #[derive(Clone, Copy, Debug)]
 pub struct List {
     head: u32,
@@ -55,7 +56,7 @@ impl Nodes {
         number
     }
 
-    /// Frees a node that is on no list.
+    /// Adds a node, which is on no list, to the free nodes.
     #[inline]
     pub fn give_back(&mut self, node: u32) {
         self.nodes[node as usize].older = self.free;
@@ -74,13 +75,13 @@ impl Nodes {
         self.nodes[node as usize].value = value;
     }
 
-    /// Returns the neighbour of a listed node towards the head; [`NONE`] for the head.
+    /// Returns the next node towards the head of the list that `node` is on; [`NONE`] if `node` is the head.
     #[inline]
     pub fn newer(&self, node: u32) -> u32 {
         self.nodes[node as usize].newer
     }
 
-    /// Asks the processor to load a node. Any number is allowed.
+    /// Asks the processor to load a node. `node` need not be the number of an existing node.
     #[inline]
     pub fn look_at(&self, node: u32) {
         prefetch(self.nodes.as_ptr().wrapping_add(node as usize));
@@ -92,7 +93,7 @@ impl Nodes {
         (self.nodes.capacity() * size_of::<Node>()) as u64
     }
 
-    /// Makes room for `more` nodes beyond those in use, without doubling.
+    /// Makes room for exactly `more` nodes in addition to those in use.
     pub fn reserve(&mut self, more: usize) {
         self.nodes.reserve_exact(more);
     }

@@ -8,9 +8,9 @@ use std::sync::{Mutex, PoisonError};
 /// The size of a cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// A share of the distinct objects of the trace, or of their bytes: 0 to 1.
+    /// This share, from 0 to 1, of the distinct objects of the trace, or of their bytes.
     Share(f64),
-    /// A number of objects, or of bytes.
+    /// This number of objects, or of bytes.
     Absolute(u64),
 }
 
@@ -21,7 +21,8 @@ impl Size {
         Self::Share(of)
     }
 
-    /// Returns the capacity for a trace whose distinct objects are, or weigh, `all`. It is at least 1.
+    /// Returns the capacity of a cache of this size. `all` is the number of distinct objects of the trace, or their
+    /// bytes. The capacity is at least 1.
     #[must_use]
     pub fn of(self, all: u64) -> u64 {
         match self {
@@ -31,20 +32,20 @@ impl Size {
     }
 }
 
-/// The requests at the beginning that fill caches and are not counted.
+/// The requests at the beginning of a trace that only fill the caches, and are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum WarmUp {
-    /// All requests are counted.
+    /// No request is left out: all of them are counted.
     #[default]
     None,
-    /// This many requests are not counted.
+    /// This many requests at the beginning are not counted.
     Requests(u64),
-    /// This share of the requests is not counted.
+    /// This share of the requests, at the beginning, is not counted.
     Share(f64),
 }
 
 impl WarmUp {
-    /// Returns the number of requests that are not counted, out of `all`.
+    /// Returns how many requests at the beginning are not counted, if there are `all` requests.
     #[must_use]
     pub fn of(self, all: usize) -> usize {
         match self {
@@ -55,18 +56,19 @@ impl WarmUp {
     }
 }
 
-/// What is replayed.
+/// The policies and sizes of the caches to simulate, and how the requests are replayed on them.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The policies, in the order of the report.
     pub policies: Vec<Kind>,
-    /// The sizes, in the order of the report.
+    /// The sizes of the caches, in the order of the report.
     pub sizes: Vec<Size>,
-    /// Requests that are not counted.
+    /// The requests at the beginning that fill the caches and are not counted.
     pub warm_up: WarmUp,
-    /// Whether sizes are bytes. Otherwise they are objects, which all weigh the same.
+    /// Whether sizes of caches are numbers of bytes. Otherwise they are numbers of objects, which then all weigh the
+    /// same.
     pub by_bytes: bool,
-    /// Number of threads; the number of CPUs if `None`. The results do not depend on it.
+    /// Number of threads. `None` means the number of CPUs. The results do not depend on the number of threads.
     pub threads: Option<NonZero<usize>>,
 }
 
@@ -75,17 +77,17 @@ pub struct Plan {
 pub struct Row {
     /// The policy.
     pub policy: Kind,
-    /// The capacity, objects or bytes.
+    /// The capacity of the cache, in objects or bytes.
     pub capacity: u64,
     /// Number of requests that were counted.
     pub requests: u64,
-    /// Number of them that were misses.
+    /// Number of counted requests that were misses.
     pub misses: u64,
-    /// Bytes that were requested; 0 if requests have no sizes.
+    /// Number of bytes that the counted requests asked for; 0 if requests have no sizes.
     pub bytes: u64,
-    /// Bytes of the misses.
+    /// Number of bytes that the misses asked for.
     pub missed_bytes: u64,
-    /// Memory of the simulated cache at the end, bytes.
+    /// Memory that the simulated cache needs for its own state at the end, such as lists and counters, in bytes.
     pub state_bytes: u64,
 }
 
@@ -110,7 +112,7 @@ pub(crate) fn ratio(part: u64, of: u64) -> f64 {
 /// The results of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// A row for each policy and size: all sizes of the first policy come first.
+    /// The results, a row for each policy and size. The rows for all sizes of the first policy come first.
     pub rows: Vec<Row>,
     /// Number of requests, counted or not.
     pub requests: u64,
@@ -125,9 +127,9 @@ pub struct Report {
 /// The reason why a plan cannot be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impossible {
-    /// Sizes are in bytes, and requests have no sizes.
+    /// The sizes of caches are in bytes, but requests have no sizes.
     NoSizes,
-    /// Sizes are in bytes, and this policy counts pages.
+    /// The sizes of caches are in bytes, but this policy counts pages.
     CountsPages(Kind),
     /// The trace has no request.
     NoRequests,
@@ -200,18 +202,18 @@ pub(crate) fn check(requests: &Requests, plan: &Plan) -> Result<(), Impossible> 
     Ok(())
 }
 
-/// What one cache did with the counted requests.
+/// The misses and bytes of the counted requests of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Number of misses.
+    /// Number of counted requests that were misses.
     pub misses: u64,
-    /// Bytes that were requested; 0 if requests have no sizes.
+    /// Number of bytes that the counted requests asked for; 0 if requests have no sizes.
     pub bytes: u64,
-    /// Bytes of the misses.
+    /// Number of bytes that the misses asked for.
     pub missed_bytes: u64,
 }
 
-/// Runs a cache through all requests, of which the first `warm_up` are not counted.
+/// Runs a cache through all requests. Counts the hits and misses, except those of the first `warm_up` requests.
 pub fn count(cache: &mut dyn Cache, requests: &Requests, warm_up: usize) -> Counts {
     let (ids, sizes) = (requests.ids(), requests.sizes());
     cache.run(&ids[..warm_up]);

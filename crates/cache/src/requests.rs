@@ -4,23 +4,24 @@ use crate::keys::{Keys, TooManyKeys};
 use crate::list::NONE;
 use std::sync::{Arc, OnceLock};
 
-/// A sequence of requests, by dense numbers of objects: 4 bytes a request, or 8 with sizes.
+/// A sequence of requests. Objects are numbered from 0 without gaps, so that a request takes 4 bytes, or 8 with its
+/// size.
 ///
 /// The 64-bit keys of a trace are numbered once, by [`RequestsBuilder`], for all policies and sizes.
 #[derive(Debug, Default)]
 pub struct Requests {
     ids: Arc<Vec<u32>>,
-    /// Bytes of each request; empty if all requests are for a page.
+    /// Number of bytes of each request; empty if all requests are for a page.
     sizes: Vec<u32>,
-    /// Keys by id.
+    /// The key of the object with each number.
     keys: Vec<u64>,
-    /// Bytes of each object at its first request, by id; empty like `sizes`.
+    /// For each object, the number of bytes of its first request; empty if `sizes` is empty.
     object_sizes: Arc<[u32]>,
     next: OnceLock<Arc<[u32]>>,
     hashes: OnceLock<Arc<[[u32; 2]]>>,
 }
 
-/// Numbers the keys of a trace, block by block.
+/// Builds [`Requests`] from the keys of a trace, which are added block by block.
 #[derive(Debug, Default)]
 pub struct RequestsBuilder {
     keys: Keys,
@@ -29,7 +30,7 @@ pub struct RequestsBuilder {
     object_sizes: Vec<u32>,
 }
 
-/// The largest number of requests that a replay can hold: policies and next uses have 32-bit positions.
+/// The largest number of requests that a replay can hold. Policies and next uses store positions in 32 bits.
 pub const REQUESTS_MAX: usize = NONE as usize - 1;
 
 /// The reason why requests could not be added.
@@ -85,7 +86,7 @@ impl RequestsBuilder {
         Ok(())
     }
 
-    /// Returns the requests.
+    /// Returns the collected requests.
     ///
     /// # Panics
     /// When some requests were added with sizes and others without.
@@ -117,13 +118,13 @@ impl Requests {
         builder.finish()
     }
 
-    /// Returns the object of each request.
+    /// Returns the id of the object of each request.
     #[must_use]
     pub fn ids(&self) -> &[u32] {
         &self.ids
     }
 
-    /// Returns the object of each request, for a cache that keeps them.
+    /// Returns the id of the object of each request, in a form that a cache can keep.
     #[must_use]
     pub(crate) fn shared_ids(&self) -> Arc<Vec<u32>> {
         self.ids.clone()
@@ -165,7 +166,7 @@ impl Requests {
         &self.object_sizes
     }
 
-    /// Returns the bytes of all distinct objects; their number if requests have no sizes.
+    /// Returns the number of bytes of all distinct objects; the number of objects if requests have no sizes.
     #[must_use]
     pub fn distinct_bytes(&self) -> u64 {
         match self.sizes.is_empty() {
@@ -174,8 +175,8 @@ impl Requests {
         }
     }
 
-    /// Returns, for each request, the position of the next request for the same object, or [`NEVER`]. Computed at the
-    /// first call, in one pass from the end.
+    /// Returns, for each request, the position of the next request for the same object; [`NEVER`] if there is none. The
+    /// result is computed at the first call, in one pass from the end.
     #[must_use]
     pub fn next_uses(&self) -> Arc<[u32]> {
         let compute = || {
@@ -196,7 +197,7 @@ impl Requests {
     }
 }
 
-/// The position of a next use that does not come.
+/// The position that stands for no next use.
 pub const NEVER: u32 = NONE;
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ impl Rng {
         mix(self.0)
     }
 
-    /// Returns a number below `end`, with equal chances but for a bias of at most `end / 2^32`.
+    /// Returns a random number below `end`. All numbers are equally likely, except for a bias of at most `end / 2^32`.
     #[inline]
     pub(crate) const fn below(&mut self, end: u32) -> u32 {
         (((self.next() >> 32) * end as u64) >> 32) as u32

@@ -10,27 +10,28 @@ use crate::requests::{Refused, Requests, RequestsBuilder};
 use crate::rng::mix;
 use std::collections::{BTreeMap, HashMap};
 
-/// Hashes are compared with a threshold of at most this: all objects.
+/// Number of different hashes. An object is in the sample if its hash is below a threshold; with this threshold, all
+/// objects are.
 const ALL: u32 = 1 << 24;
 
-/// Added to keys, so that the hash differs from those of tables and sketches.
+/// A number that is added to keys before they are hashed, so that the hash differs from those of tables and sketches.
 const SALT: u64 = 0x5348_4152_4453;
 
-/// Which objects are sampled.
+/// The way in which the objects of a sample are chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
-    /// This share of the objects, above 0 and at most 1.
+    /// The sample has about this share of the objects, above 0 and at most 1.
     Rate(f64),
-    /// At most this number of objects, at least 1.
+    /// The sample has at most this number of objects, at least 1.
     Objects(u32),
 }
 
-/// Takes a sample from requests that come in order.
+/// Takes a sample of the requests of a trace, which are added in order.
 #[derive(Debug)]
 pub struct SampleBuilder {
     threshold: u32,
     builder: RequestsBuilder,
-    /// For a sample of fixed size.
+    /// The objects that are chosen so far; none for a sample of a fixed rate.
     chosen: Option<Chosen>,
     requests: u64,
     bytes: u64,
@@ -38,31 +39,31 @@ pub struct SampleBuilder {
     scratch: (Vec<u64>, Vec<u32>),
 }
 
-/// The objects of a sample of fixed size so far.
+/// The objects and requests that are chosen so far, for a sample of fixed size.
 #[derive(Debug, Default)]
 struct Chosen {
     most: usize,
-    /// Keys by hash. Several keys may have one hash.
+    /// The chosen keys with each hash. Several keys may have the same hash.
     keys: BTreeMap<u32, Vec<u64>>,
     count: usize,
-    /// Requests: keys and sizes.
+    /// The sampled requests: their keys and their sizes.
     kept: (Vec<u64>, Vec<u32>),
-    /// The threshold when dropped objects were last removed from `kept`.
+    /// The threshold at the time when the requests of dropped objects were last removed from `kept`.
     cleaned_at: u32,
-    /// Hashes of chosen keys, to recognise them.
+    /// The chosen keys, by which a request for a chosen object is recognised.
     known: HashMap<u64, ()>,
 }
 
-/// All requests of some objects of a trace.
+/// A sample of a trace: all requests for some of its objects.
 #[derive(Debug)]
 pub struct Sample {
     /// The sampled requests.
     pub requests: Requests,
-    /// The share of objects that are sampled: the chance of each.
+    /// The share of all objects that are sampled. Each object is sampled with this probability.
     pub rate: f64,
-    /// Number of requests of the trace.
+    /// Number of requests of the whole trace.
     pub of_requests: u64,
-    /// Bytes requested in the trace; 0 if requests have no sizes.
+    /// Number of bytes requested in the whole trace; 0 if requests have no sizes.
     pub of_bytes: u64,
 }
 
@@ -151,7 +152,8 @@ impl SampleBuilder {
 }
 
 impl Chosen {
-    /// Adds an object, if it is new. Returns the new threshold, if objects had to leave.
+    /// Adds the object to the chosen ones if it is new. If other objects had to leave for it, returns the new
+    /// threshold.
     fn choose(&mut self, key: u64, hash: u32) -> Option<u32> {
         if self.known.insert(key, ()).is_some() {
             return None;
@@ -177,7 +179,7 @@ impl Chosen {
         }
     }
 
-    /// Removes the requests of dropped objects.
+    /// Removes the requests of objects that are no longer chosen.
     fn clean(&mut self, threshold: u32) {
         self.cleaned_at = threshold;
         let (keys, sizes) = &mut self.kept;
@@ -212,7 +214,8 @@ impl Sample {
         (f64::from(self.requests.distinct()) / self.rate).round() as u64
     }
 
-    /// Returns an estimate of the bytes of all distinct objects; of their number if requests have no sizes.
+    /// Returns an estimate of the number of bytes of all distinct objects; of the number of objects if requests have no
+    /// sizes.
     #[must_use]
     pub fn distinct_bytes(&self) -> u64 {
         (self.requests.distinct_bytes() as f64 / self.rate).round() as u64

@@ -6,20 +6,21 @@
 
 use crate::list::NONE;
 
-/// Finds reuse distances.
+/// Computes the reuse distance of each request: the number of different objects since the last request for the same
+/// object.
 #[derive(Debug)]
 pub struct Distances {
-    /// Fenwick tree of marks: a position is marked if it is the last request of an object.
+    /// A Fenwick tree over positions. A position is marked in it if it is that of the last request for an object.
     sums: Vec<u32>,
-    /// Object of each position.
+    /// The object that was requested at each position.
     object: Vec<u32>,
-    /// Position of each object's last request.
+    /// The position of each object's last request.
     last: Vec<u32>,
     marked: u32,
 }
 
 impl Distances {
-    /// Creates the state for objects below `objects`, none of them requested yet.
+    /// Creates the state for objects with numbers below `objects`, none of which was requested yet.
     #[must_use]
     pub fn new(objects: u32) -> Self {
         let positions = (objects as usize * 2).max(64);

@@ -5,17 +5,19 @@
 use crate::list::NONE;
 use machine::prefetch;
 
-/// Places of node numbers, found by a hash of the object. The caller knows the object of each node.
+/// A hash table from objects to the numbers of their nodes. It does not store objects: the caller knows the object of
+/// each node.
 #[derive(Debug)]
 pub struct Table {
-    /// Node numbers; [`NONE`] is a free place. A power of two, at most half full.
+    /// The places, each with a node's number, or [`NONE`] if it is free. Their number is a power of two, and at most
+    /// half of them are in use.
     places: Vec<u32>,
     shift: u32,
     len: usize,
 }
 
 impl Table {
-    /// Creates a table with room for `most` objects. It grows beyond that.
+    /// Creates a table with room for `most` objects. The table grows when more are added.
     #[must_use]
     pub fn new(most: usize) -> Self {
         let order = (most.max(8) * 2).next_power_of_two().trailing_zeros();
@@ -33,13 +35,14 @@ impl Table {
         (id.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
     }
 
-    /// Asks the processor to load the place of an object.
+    /// Asks the processor to load the place at which the search for an object begins.
     #[inline]
     pub fn look_at(&self, id: u32) {
         prefetch(self.places.as_ptr().wrapping_add(self.place(id)));
     }
 
-    /// Returns the node at the first place of an object: likely its own. For prefetches.
+    /// Returns the node at the place where the search for an object begins. It is likely to be the object's own node,
+    /// and serves to prefetch it.
     #[inline]
     pub fn guess(&self, id: u32) -> u32 {
         self.places[self.place(id)]
@@ -58,7 +61,7 @@ impl Table {
         }
     }
 
-    /// Adds an object, which the table does not have.
+    /// Adds an object, which must not be in the table yet.
     #[inline]
     pub fn insert(&mut self, id: u32, node: u32, of: impl Fn(u32) -> u32) {
         if (self.len + 1) * 2 > self.places.len() {

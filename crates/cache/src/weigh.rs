@@ -13,7 +13,7 @@ pub trait Weigh: Clone + Send + 'static {
     fn mean(&self) -> f64;
 }
 
-/// Every object weighs 1: the capacity is a number of objects, or of pages.
+/// Every object weighs 1, so that the capacity is a number of objects or pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct One;
 
@@ -28,7 +28,7 @@ impl Weigh for One {
     }
 }
 
-/// Objects weigh their bytes: the capacity is a number of bytes.
+/// Each object weighs its number of bytes, so that the capacity is a number of bytes.
 #[derive(Clone, Debug)]
 pub struct Bytes(Arc<[u32]>);
 

@@ -3,11 +3,11 @@
 use crate::group;
 use placed::{Entry, Error, Node, Place, Value, one_of};
 
-/// Keys under which the table of a constant, such as `{ ns = 90, from = "fitted" }`, holds the constant's number. A
-/// change of a constant replaces the value of the one of these keys that its table has.
+/// Keys that may hold the number in the table of a constant, such as `{ ns = 90, from = "fitted" }`. Each such table
+/// has one of these keys, and a change of the constant replaces its value.
 const VALUES: [&str; 2] = ["value", "ns"];
 
-/// The first key of the paths of control groups.
+/// The beginning of a path into a control group, as in `group.server.low_mib`.
 const OF_GROUPS: &str = "group.";
 
 /// The path of a change that adds a control group. The value of the change is the name of the group.
@@ -15,8 +15,8 @@ const NEW_GROUP: &str = "group";
 
 /// Replaces the value under a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`. In a list, a
 /// number (from 0) or a `name` selects the element, as in `disk.1.swap_slots` and `group.server.low_mib`; without a
-/// number or name, the first element is changed. A changed constant gets the origin `assumed` and the source "set". The
-/// path `group` adds a control group, whose name is `value`, unless there is one with this name.
+/// number or name, the first element is changed. A changed constant gets the keys `from = "assumed"` and `source =
+/// "set"`. The path `group` adds a control group, whose name is `value`, unless a group has this name already.
 ///
 /// # Errors
 /// When there is no such key; the error names the nearest key.
@@ -63,8 +63,8 @@ pub fn change(root: &mut Node, path: &str, value: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces the value of a key of `table`, or adds the key, with the tables on the way to it. Since any key can be added,
-/// the code that reads the table later must refuse unknown keys.
+/// Replaces the value under a path of keys in `table`. Adds the key if there is none, and also the tables that lead to
+/// it. Since any key can be added, the code that reads the table later must refuse unknown keys.
 ///
 /// # Errors
 /// The errors of [`change`], when the path goes through a value that is not a table.
@@ -98,8 +98,8 @@ pub fn find<'n>(root: &'n Node, path: &str) -> Option<&'n Node> {
     })
 }
 
-/// Returns the index of the list element that `key` selects by its number or by its `name`; none if the key is no
-/// number and no element has this name.
+/// Returns the index of the list element that `key` selects. `key` is the element's number or its `name`. Returns none
+/// if `key` is not a number and no element has this name.
 fn chosen(nodes: &[Node], key: &str) -> Option<usize> {
     group::position(nodes, key).or_else(|| key.parse().ok())
 }

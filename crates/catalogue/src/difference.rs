@@ -15,7 +15,7 @@ pub struct Difference {
     pub from: String,
     /// The value in the second kernel, as a kernel file states it.
     pub to: String,
-    /// The comment beside the value in the kernel file that changes it. It names the patch that made the change. None
+    /// The comment on the line of the kernel file that changes the value. It names the patch that made the change. None
     /// if there is no comment.
     pub source: Option<String>,
     /// File and line of the comment in `source`; none if only the command line changes the value.
@@ -62,7 +62,7 @@ fn files(kernel: &Kernel) -> BTreeSet<Arc<str>> {
     kernel.settings.iter().filter_map(file).collect()
 }
 
-/// Returns a value as the command line writes it after `KEY=`: the name of a choice has no quotes.
+/// Returns a value in the form that it has on the command line after `KEY=`: a value that is a name has no quotes.
 #[must_use]
 pub fn plain(value: &Value) -> String {
     match value {

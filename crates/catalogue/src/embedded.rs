@@ -2,17 +2,18 @@
 
 use engine::kernel::{Source, files};
 
-/// Path and text of each file, sorted by path. Paths are relative to this crate's folder.
+/// Path and text of each built-in file, sorted by path. Paths are relative to this crate's folder.
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// Returns the text of the file at `path`, relative to this crate's folder; none if there is no such file.
+/// Returns the text of the built-in file at `path`, which is relative to this crate's folder; none if there is no such
+/// file.
 #[must_use]
 pub fn text(path: &str) -> Option<&'static str> {
     FILES.binary_search_by_key(&path, |(path, _)| path).ok().map(|at| FILES[at].1)
 }
 
-/// Returns the file at `path`, which is relative to this crate's folder. In the result, the path is relative to the
-/// repository's root. Returns none if there is no such file.
+/// Returns the built-in file at `path`, which is relative to this crate's folder. In the result, the path is relative
+/// to the repository's root. Returns none if there is no such file.
 #[must_use]
 pub fn source(path: &str) -> Option<Source> {
     text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })

@@ -52,7 +52,7 @@ pub struct Experiment {
     pub cpu_s: Option<u32>,
     /// The kind of picture in which a run is drawn.
     pub picture: Picture,
-    /// Panels of the picture over time. An empty list means the usual panels.
+    /// Panels of the picture over time. If the list is empty, the picture has the default panels.
     pub plot: Vec<PlotPanel>,
     /// The machine, scale and values that replace those of the experiment if one of the compared runs is in a virtual
     /// machine (ground `guest`), which is slow on many computers.
@@ -90,8 +90,8 @@ struct ExperimentText {
     picture: Picture,
 }
 
-/// Replacements of the experiment's machine, scale and values, used if one of the compared runs is in a virtual machine
-/// (ground `guest`). All compared runs get them. Values that the user gives take precedence.
+/// The machine, scale and values that replace those of the experiment if one of the compared runs is in a virtual
+/// machine (ground `guest`). They then apply to all compared runs. Values that the user gives take precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGuest {
@@ -99,7 +99,8 @@ pub struct OnGuest {
     pub machine: Option<String>,
     /// The scale as text; full size by default.
     pub scale: Option<String>,
-    /// Changed values by key, as in `--set KEY=VALUE`. A value is written as in a file.
+    /// The values that replace those of the experiment, under their keys, as in `--set KEY=VALUE`. A value is written as
+    /// in a file.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
 }
@@ -115,8 +116,8 @@ pub enum Picture {
     Packets,
 }
 
-/// A panel of a picture over time, which shows the sum of some counters of `--series`. Events are shown as rates per
-/// second.
+/// A panel of a picture over time. It shows the sum of some of the counters that the option `--series` writes. Counters
+/// of events are shown as rates per second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotPanel {
@@ -148,12 +149,13 @@ pub enum PanelUnit {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// The difference from the experiment, in words.
+    /// Name of the variant: it says in words what is different from the experiment.
     pub name: String,
     /// Names of the kernels that the variant applies to; all kernels if empty.
     #[serde(default)]
     pub kernels: Vec<String>,
-    /// Changed values by key, as in `--set KEY=VALUE`. A value is written as in a file.
+    /// The values that replace those of the experiment, under their keys, as in `--set KEY=VALUE`. A value is written as
+    /// in a file.
     pub set: BTreeMap<String, String>,
 }
 
@@ -259,8 +261,8 @@ impl Experiment {
     }
 }
 
-/// Returns the tables of the control groups that an experiment lists. Does not compare them with the machine's groups;
-/// that is done when they are added to the machine.
+/// Returns the tables of the control groups that an experiment lists. Does not compare these groups with the machine's
+/// groups; that is done when they are added to the machine.
 ///
 /// # Errors
 /// When a table is no group, with file and line.
@@ -292,7 +294,7 @@ pub struct Published {
     pub printed_columns: Vec<String>,
     /// The kernel that percentages are relative to.
     pub baseline: String,
-    /// The rule by which the printed percentages were computed, by its name in `--percent`.
+    /// The rule by which the printed percentages were computed. The option `--percent` has the same names of rules.
     pub pct_rule: String,
     /// The published rows.
     #[serde(default)]
@@ -303,7 +305,7 @@ pub struct Published {
     /// Single numbers that the posting states in its prose and not in a table.
     #[serde(skip)]
     pub facts: Option<Node>,
-    /// Orderings of kernels that the posting's prose states without a number.
+    /// Statements of the posting's prose that order kernels by a figure, but give no number.
     #[serde(skip)]
     pub claims: Option<Node>,
 }
@@ -343,7 +345,8 @@ pub struct PublishedRow {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether more or less is better, by the sign convention of MMTests; see [`PublishedRow::better`].
+    /// Whether more or less is better, as MMTests states it by the sign of its percentages. [`PublishedRow::better()`]
+    /// also regards `neutral`.
     pub better: Better,
     /// The figures, one for each kernel; NaN where the posting prints none.
     pub values: Vec<f64>,
@@ -356,7 +359,7 @@ pub struct PublishedRow {
     /// Whether the row is only context, so that neither more nor less is better.
     #[serde(default)]
     pub neutral: bool,
-    /// Number of runs behind each figure.
+    /// Number of runs from which each figure was computed.
     #[serde(default = "one_run")]
     pub runs: u32,
     /// The way in which each figure summarises its runs.
@@ -366,7 +369,7 @@ pub struct PublishedRow {
     /// spread for the row.
     #[serde(default)]
     pub spread: Option<String>,
-    /// A note for readers of the published table.
+    /// A remark on the row for readers of the published table.
     #[serde(default)]
     pub note: Option<String>,
 }

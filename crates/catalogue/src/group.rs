@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use asked::Asked;
 pub(crate) use layers::{declare, lay_over, position, resolve};
 
-/// A memory control group of version 2. Sizes that are left out are those of a new group: no limits, no protection.
+/// A memory control group of version 2, or of version 1 if a group of the machine has `soft_mib`. Sizes that are left out are those of a new group: no limits, no protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -32,8 +32,8 @@ pub struct Group {
     /// `name-2`, which may have no children. Default: one group called `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u16>,
-    /// `memory.max`, MiB at full scale: the largest amount of memory that may be charged to the group. No other size of
-    /// the group may be above it.
+    /// `memory.max`, MiB at full scale: the largest amount of memory that may be charged to the group. The group's
+    /// `high_mib`, `low_mib` and `min_mib` may not be above it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_mib: Option<u64>,
     /// `memory.high`, MiB at full scale: tasks that charge above it reclaim, and are throttled.
@@ -46,6 +46,11 @@ pub struct Group {
     /// `memory.min`, MiB at full scale: reclaim always leaves this much of the group's memory alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_mib: Option<u64>,
+    /// `memory.soft_limit_in_bytes`, MiB at full scale: when memory runs short, kswapd first takes pages from the group
+    /// that is farthest above this size. All groups of the machine are then of version 1: `max_mib` is
+    /// `memory.limit_in_bytes`, and they have no sizes besides these two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_mib: Option<u64>,
     /// `memory.swap.max`, MiB at full scale: the largest amount of the group's memory that may be in swap at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap_max_mib: Option<u64>,
@@ -74,7 +79,7 @@ const fn is_zero(adj: &i16) -> bool {
 }
 
 impl Group {
-    /// Returns the path of the parent; none if it is the root group.
+    /// Returns the path of the parent; none if the parent is the root group.
     #[must_use]
     pub fn parent(&self) -> Option<&str> {
         self.name.rsplit_once('/').map(|(parent, _)| parent)
@@ -93,8 +98,8 @@ impl Group {
         groups.iter().map(|group| group.count.map_or(1, usize::from)).sum()
     }
 
-    /// Returns the index, among the groups that the section stands for, of the group that has the task `name` of the
-    /// workload. Returns none if the section does not name the task.
+    /// Returns the group that has the workload's task `name`, as an index into the groups that the section stands for.
+    /// Returns none if the section does not name the task.
     #[must_use]
     pub fn of_task(&self, name: &str) -> Option<usize> {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -108,8 +113,8 @@ impl Group {
         self.tasks.iter().any(|task| names(task, name))
     }
 
-    /// Returns those names and prefixes of the field `tasks` that fit none of a workload's tasks, which are given as
-    /// the argument `tasks`.
+    /// Returns the names and prefixes in the group's key `tasks` that fit no task of the workload. The argument `tasks`
+    /// has the names of all tasks of the workload.
     pub fn unmet<'g>(&'g self, tasks: &'g BTreeSet<String>) -> impl Iterator<Item = &'g String> {
         self.tasks.iter().filter(|task| !tasks.iter().any(|name| names(task, name)))
     }
@@ -122,13 +127,15 @@ impl Group {
             (Limit::High, self.high_mib),
             (Limit::Low, self.low_mib),
             (Limit::Min, self.min_mib),
+            (Limit::Soft, self.soft_mib),
             (Limit::SwapMax, self.swap_max_mib),
         ];
         limits.into_iter().filter_map(|(limit, mib)| Some((limit, scale.of(mib?.saturating_mul(256))))).collect()
     }
 }
 
-/// Returns whether a name or a prefix with `*` at its end fits the task called `name`.
+/// Returns whether `task`, an element of a group's key `tasks`, fits the task called `name`. A `task` that ends with
+/// `*` is a prefix.
 fn names(task: &str, name: &str) -> bool {
     match task.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
@@ -139,10 +146,11 @@ fn names(task: &str, name: &str) -> bool {
 /// Largest number of groups in a machine file.
 const GROUPS_MAX: usize = 2000;
 
-/// Largest length of one part of a group's path, in bytes. It is the limit for file names.
+/// Largest length of one part of a group's path, in bytes. Linux has the same limit for file names.
 const NAME_MAX: usize = 255;
 
-/// Returns whether a text can be a part of a group's path. A guest makes a folder of this name.
+/// Returns whether a text can be a part of a group's path. It must be a possible file name, because a guest makes a
+/// folder of this name.
 fn is_name(part: &str) -> bool {
     (1..=NAME_MAX).contains(&part.len()) && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
@@ -150,8 +158,9 @@ fn is_name(part: &str) -> bool {
 /// Checks the groups of a machine after [`resolve`]. `file` is the machine's file.
 ///
 /// # Errors
-/// When the name of a group is taken, is no path, or has a parent that does not exist, or when a size of a group is
-/// above its `max_mib`. The error is about the first such group, and has file and line.
+/// When there are too many groups, when a group has an impossible name, task, count or `oom_score_adj`, when its name
+/// is taken or its parent does not exist, or when a size is above the group's `max_mib`. The error is about the first
+/// such group, and has file and line.
 pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
     let tables = layers::tables(file);
     let place = |n: usize, key: &str| {
@@ -197,6 +206,31 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
                 let why = format!("`{key}` of `{}` is {size}, above its `max_mib`, {max}: {}", group.name, above(key));
                 return refuse(&place(n, key), why);
             }
+        }
+    }
+    check_version(groups).map_err(|(n, key, why)| Error::at(&place(n, key), format!("in [[group]]: {why}")))
+}
+
+/// Checks that groups of version 1, if there are some, have no keys of version 2.
+///
+/// # Errors
+/// The number of the first group that has such a key, the key, and the error in words.
+fn check_version(groups: &[Group]) -> Result<(), (usize, &'static str, String)> {
+    let Some(soft) = groups.iter().find(|group| group.soft_mib.is_some()) else { return Ok(()) };
+    for (n, group) in groups.iter().enumerate() {
+        let keys = [
+            ("high_mib", group.high_mib.is_some()),
+            ("low_mib", group.low_mib.is_some()),
+            ("min_mib", group.min_mib.is_some()),
+            ("swap_max_mib", group.swap_max_mib.is_some()),
+            ("oom_group", group.oom_group),
+        ];
+        if let Some((key, _)) = keys.into_iter().find(|(_, is_set)| *is_set) {
+            let why = format!(
+                "`{key}` of `{}` is of version 2, but `soft_mib` of `{}` makes all groups those of version 1",
+                group.name, soft.name
+            );
+            return Err((n, key, why));
         }
     }
     Ok(())
@@ -298,6 +332,10 @@ mod tests {
         assert_eq!(
             told("[[group]]\nname = \"a\"\nhigh_mib = 9\nmax_mib = 8\n"),
             "m.toml:3: in [[group]]: `high_mib` of `a` is 9, above its `max_mib`, 8: the group never gets there"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\nsoft_mib = 9\n[[group]]\nname = \"b\"\nlow_mib = 8\n"),
+            "m.toml:6: in [[group]]: `low_mib` of `b` is of version 2, but `soft_mib` of `a` makes all groups those of version 1"
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\ntasks = [\"ok\", \"*x\"]\n"),

@@ -25,9 +25,9 @@ impl Machine {
     }
 }
 
-/// Makes a machine from its file and the file's bases, and checks its disks. `resolve` returns the text of a base by
-/// its name. `groups` are the tables of the control groups that an experiment adds. `changes` are applied last, each
-/// under its path of keys: `cpu.count`, `disk.device.queue.command_depth`.
+/// Makes a machine from its file and the file's bases, and checks its disks. `resolve` returns the text of the base
+/// with a given name. `groups` are the tables of the control groups that an experiment adds. `changes` are applied
+/// last; each is a path of keys, such as `cpu.count` or `disk.device.queue.command_depth`, and the new value.
 ///
 /// # Errors
 /// The errors of [`MachineFile::of_node`]. Also when a base is missing or is based on this file, when a disk has an
@@ -54,11 +54,11 @@ pub fn machine(
     Ok(machine)
 }
 
-/// Lays a file over its base, that base over its own base, and so on. Tables are merged key by key; lists and constants
-/// with their origins are replaced. A table over a list of tables changes the first table in the list: `[disk]` changes
-/// the base's first disk, while `[[disk]]` replaces all disks. If the two tables differ in `model` or `name`, the
-/// base's table is dropped. The `about` of a base is dropped. Returns the whole file and the names of the bases,
-/// nearest first.
+/// Lays a file over its base, that base over its own base, and so on. Tables are merged key by key, but a list replaces
+/// the base's list, and a constant (a table with a key `from`, `value` or `ns`) replaces the base's constant. A table
+/// over a list of tables changes the first table in the list: `[disk]` changes the base's first disk, while `[[disk]]`
+/// replaces all disks. If two tables differ in `model` or `name`, the base's table is dropped. The `about` of a base is
+/// dropped. Returns the whole file and the names of the bases, nearest first.
 fn over_bases(
     name: &str,
     source: Source,
@@ -216,7 +216,7 @@ pub struct Cpu {
     /// first node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Sourced<Vec<u8>>>,
-    /// Factor by which each step takes longer than `[cost]` says, for a CPU that is emulated. 1 by default.
+    /// Factor by which each step takes longer than `[cost]` says, because the CPU is emulated. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Sourced<u64>>,
     /// The order in which CPUs that spin for a lock get it; `fifo` by default.
@@ -245,7 +245,7 @@ pub struct Tlb {
 }
 
 impl Tlb {
-    /// Largest number of translations for one size of page, a hundred times as many as a processor keeps.
+    /// Largest number of translations for one size of page. It is a hundred times the number that a processor keeps.
     const ENTRIES_MAX: usize = 1 << 18;
     /// Longest page-table walk: 1 s.
     const WALK_MAX_NS: u64 = 1_000_000_000;
@@ -275,15 +275,16 @@ pub struct CacheLines {
     /// Number of cache lines that travel with the lock of an index: those of the lock, the index nodes and their tags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub i_pages: Option<Sourced<u32>>,
-    /// Number of cache lines that travel with the lock of LRU lists: those of the lock, the list heads and counters.
+    /// Number of cache lines that travel with the lock of LRU lists: the lines of the lock itself, of the list heads
+    /// and of the counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lru: Option<Sourced<u32>>,
     /// Number of cache lines that travel with the lock of a zone: those of the lock, the heads of the free lists and
     /// counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Sourced<u32>>,
-    /// Number of cache lines that travel with a frame: those of its descriptor, and of the descriptors next to it on
-    /// its LRU list.
+    /// Number of cache lines that travel with a frame: the lines of its descriptor, and those of the descriptors next
+    /// to it on its LRU list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Sourced<u32>>,
 }
@@ -382,8 +383,8 @@ pub struct Disk {
     /// Whether the disk completes a request at once, as zram and persistent memory do; `false` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronous: Option<Sourced<bool>>,
-    /// Memory of the computer that a page in swap takes on a disk of compressed memory (zram), percent of a page. By
-    /// default a page in swap takes no memory.
+    /// Memory that a page in swap takes if the disk is compressed memory of the computer (zram), in percent of a page.
+    /// By default a page in swap takes no memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<Sourced<u32>>,
     /// The simulated device of the disk.
@@ -454,15 +455,15 @@ mod tests {
 
     const FILE: &str = "machines/parallelio-8g.toml";
 
-    /// Reads the embedded machine after replacing the text `from` by `to`.
+    /// Reads the built-in machine `parallelio-8g` after replacing the text `from` in its file by `to`.
     fn changed(from: &str, to: &str) -> Result<Machine, String> {
         let text = crate::embedded::text(FILE).unwrap();
         assert!(text.contains(from), "{FILE} has no `{from}`");
         parse(text.replacen(from, to, 1))
     }
 
-    /// Reads a machine from the text of its file. The text may name the embedded machine (`base`) or itself (`m`) as
-    /// its base.
+    /// Reads a machine from the text of its file. The text may name as its base the built-in machine (`base`) or itself
+    /// (`m`).
     fn parse(text: String) -> Result<Machine, String> {
         let source = |text: &str| Source { file: "m.toml".into(), text: text.to_owned() };
         let resolve = |name: &str| match name {
@@ -545,7 +546,7 @@ mod tests {
         );
     }
 
-    /// Reads the machine after replacing its elevator by `table`. Returns the elevator.
+    /// Reads the built-in machine after replacing its elevator by `table`. Returns the elevator.
     fn with_elevator(table: &str) -> Result<ElevatorConfig, String> {
         let text = crate::embedded::text(FILE).unwrap();
         let start = text.find("[disk.device.queue.elevator]").unwrap();

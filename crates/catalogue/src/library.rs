@@ -22,8 +22,11 @@ use kit::input;
 #[must_use]
 pub fn is_file(word: &str) -> bool {
     let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
-    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml")
+    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml") || word.ends_with(FIO)
 }
+
+/// The extension of job files of fio, which are read as experiments.
+const FIO: &str = ".fio";
 
 /// Returns the name of the kernel, machine or experiment in a file: the file's name without extension, or for
 /// `experiment.toml` the name of its folder.
@@ -116,7 +119,8 @@ impl Kind {
         found.ok_or_else(|| unknown(self.name(), self.folder(), name))
     }
 
-    /// Returns the base called `name` for the file at `path`: a file beside that file, or an embedded file.
+    /// Returns the base that the file at `path` names: the file called `name` in the same folder, or else the embedded
+    /// file of this name.
     fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
         let Some(path) = beside(path, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
@@ -126,12 +130,12 @@ impl Kind {
     }
 }
 
-/// Returns the kernel for `word`: a name or a file, then changes, each after a `+`:
+/// Returns the kernel that `word` names. `word` is a name or a file, and may be followed by changes, each after a `+`:
 /// `highwater+lru.batch=31+lru.swappiness=10`.
 ///
 /// # Errors
-/// When there is no such kernel or file (with the nearest names), when the file or one of its bases is wrong, or when a
-/// change is wrong.
+/// When there is no such kernel or file (the error has the nearest names), when the file or one of its bases is wrong,
+/// or when a change is wrong.
 pub fn kernel(word: &str) -> Result<Kernel, Error> {
     kernel_of(word, unchanged_kernel)
 }
@@ -219,7 +223,7 @@ pub type Changes<'w> = Vec<(&'w str, &'w str)>;
 /// Splits `name+key=value+…` into the name and its changes.
 ///
 /// # Errors
-/// When a text after a `+` is no change.
+/// When a text after a `+` is not of the form `key=value`.
 pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
     if Path::new(word).exists() {
         return Ok((word, Vec::new()));
@@ -235,8 +239,8 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
 }
 
 /// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. If the word is a file,
-/// `published.toml` is read from the file's folder. In this case, relative paths of machine and kernel files in the
-/// file start at its folder.
+/// `published.toml` is read from the file's folder, and relative paths of machines and kernels in the file start at
+/// this folder.
 ///
 /// # Errors
 /// The errors of [`kernel`].
@@ -261,7 +265,10 @@ fn unchanged_experiment(word: &str) -> Result<Experiment, Error> {
         return Experiment::parse(word, (&experiment.file, &experiment.text), published);
     }
     let path = Path::new(word);
-    let text = read(path, "an experiment")?;
+    let mut text = read(path, "an experiment")?;
+    if word.ends_with(FIO) {
+        text = crate::fio::experiment(word, &name_of(path), &text)?;
+    }
     let printed = path.with_file_name("published.toml");
     let published = if printed.exists() { Some(read(&printed, "published figures")?) } else { None };
     let printed = printed.display().to_string();

@@ -44,7 +44,7 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
     pub before: Before,
     /// The memory control groups, parents first.
     pub groups: Vec<Group>,
-    /// The whole file laid over its bases, for messages and explanations.
+    /// The whole file with the keys of its bases, for messages and explanations.
     pub node: Node,
 }
 
@@ -124,8 +124,8 @@ fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> 
     })
 }
 
-/// Returns the message about a wrong value, with its key and, for a constant, with the form in which constants are
-/// written.
+/// Returns the message about a wrong value. It names the value's key and, for a constant, shows the form in which
+/// constants are written.
 fn with_key(section: &str, node: &Node, error: &Error) -> String {
     let message = &error.message;
     let entry = error.place.as_ref().and_then(|place| entry_at(node, place));
@@ -159,7 +159,7 @@ fn entry_at<'n>(node: &'n Node, place: &Place) -> Option<&'n Entry> {
     own.or_else(|| node.entries().iter().find_map(|entry| entry_at(&entry.node, place)))
 }
 
-/// Checks that every `from` is a known origin.
+/// Checks that the key `from` of every constant, which says how the value was found, has a known word.
 fn check_origins(node: &Node) -> Result<(), Error> {
     use placed::{Value, one_of};
     match &node.value {

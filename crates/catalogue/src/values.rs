@@ -2,7 +2,7 @@
 
 use placed::{Entry, Node, Value};
 
-/// Returns for every value under a table: its path of keys, its text, and its node.
+/// Returns every value under a table: its path of keys, its text, and its node.
 #[must_use]
 pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     let mut lines = Vec::new();
@@ -10,8 +10,9 @@ pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     lines
 }
 
-/// Adds to `lines` the path of keys, the text and the node of every value under a table. A constant with its origin
-/// counts as one value. A table in a list also counts as one value, if it contains no tables and no lists.
+/// Adds to `lines` the path of keys, the text and the node of every value under a table. A table with the key `from` is
+/// a constant, and counts as one value. A table in a list also counts as one value, if it contains no tables and no
+/// lists.
 fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n Node)>) {
     let is_flat = |node: &Node| {
         let nested = |entry: &Entry| matches!(entry.node.value, Value::Table(_) | Value::List(_));

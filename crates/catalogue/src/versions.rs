@@ -35,7 +35,7 @@ pub fn released(multigen: bool) -> Vec<(Version, &'static str)> {
     known
 }
 
-/// Returns the name of the kernel file nearest to a version: the newest file that is not newer than the version, or the
+/// Returns the name of the kernel file nearest to a version: the newest file of this version or an older one, or the
 /// oldest file if all are newer. `multigen` says whether only files with or only files without the multi-generational
 /// LRU count.
 ///

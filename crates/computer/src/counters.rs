@@ -16,11 +16,11 @@ use figures::counters::{at_limits, named};
 use machine::PAGE_BYTES;
 use std::fs;
 
-/// First parts of the names of counters. When reclaim works in a cgroup at its limit, it raises these counters only for
-/// the cgroup, and not in `/proc/vmstat`.
+/// Prefixes of the names of counters. When reclaim works in a cgroup at its limit, the kernel raises these counters
+/// only for the cgroup, and not in `/proc/vmstat`.
 const KEPT_TO_CGROUP: [&str; 4] = ["pgscan", "pgsteal", "pgrefill", "allocstall"];
 
-/// Counters that mean the same in `memory.stat` of a cgroup of version 1 and in `/proc/vmstat`.
+/// Counters that count the same events in `memory.stat` of a cgroup of version 1 and in `/proc/vmstat`.
 const OF_VERSION_1: [&str; 2] = ["pgfault", "pgmajfault"];
 
 /// A source of counters: the computer alone, or the computer and a cgroup.
@@ -53,8 +53,8 @@ impl Counters {
         }
     }
 
-    /// Reads all counters. Counts of events that the cgroup itself counts are those of the cgroup; all others are those
-    /// of the computer.
+    /// Reads all counters. If the cgroup counts an event itself, the result has the cgroup's count; all other counts
+    /// are those of the computer.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         let mut vmstat = named(&read("/proc/vmstat"));
@@ -106,8 +106,8 @@ pub fn swap_pages(meminfo: &str) -> Option<[u64; 2]> {
     Some([pages("SwapTotal:")?, pages("SwapFree:")?])
 }
 
-/// Returns the memory that programs may still take on this computer, bytes (`MemAvailable`); `None` if the kernel does
-/// not report it.
+/// Returns the number of bytes of memory that programs may still take on this computer (`MemAvailable`); `None` if the
+/// kernel does not report it.
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     let meminfo = read("/proc/meminfo");

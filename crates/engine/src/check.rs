@@ -6,14 +6,14 @@
 use crate::access::Access;
 use crate::anonymous::region::ENTRIES;
 use crate::lru::ListName;
-use crate::memory::{Flags, GroupId, MAX_ORDERS, MigrateType, Owner, PAGEBLOCK_ORDER};
+use crate::memory::{Flags, GroupGauge, GroupId, MAX_ORDERS, MigrateType, Owner, PAGEBLOCK_ORDER};
 use crate::page_cache::Tag;
 use crate::slab::index_nodes::NODE_PAGES;
 use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, Machine};
 use std::collections::BTreeMap;
 
-/// A broken invariant: a text with the expected state and the state that was found.
+/// An invariant that does not hold, as a text with the expected state and the state that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken(pub String);
 
@@ -58,26 +58,40 @@ impl<M: Machine> Access<M> {
         self.check_frames(&places, &mapped)
     }
 
-    /// Checks that the usage of each group is the number of pages of the group and its descendants, plus their stocks.
-    /// Checks the usage of swap slots in the same way.
+    /// Checks that the usage of each group is the number of pages of the group and its descendants, plus the pages in
+    /// their stocks (pages charged in advance). Checks the usage of swap slots in the same way.
     fn check_groups(&self, end: usize) -> Result<(), Broken> {
         let Some(groups) = &self.groups else { return Ok(()) };
         self.check_memcg_lru().map_err(Broken)?;
         let mut pages = vec![0; groups.room()];
         let mut slots = vec![0; groups.room()];
+        // Pages of files, and the dirty ones among them.
+        let mut of_files = vec![[0; 2]; groups.room()];
         self.swap.slots.lock().owners().for_each(|owner| slots[usize::from(owner.0)] += 1);
         for frame in (0..end as u32).map(FrameNumber) {
             let group = self.frames.group(frame);
             if !group.is_root() {
                 pages[usize::from(group.0)] += 1;
+                if matches!(self.frames[frame].owner(), Owner::File(_)) {
+                    let [file, dirty] = &mut of_files[usize::from(group.0)];
+                    let pages = self.frames.pages(frame);
+                    *file += pages;
+                    *dirty += if self.frames[frame].is(Flags::DIRTY) { pages } else { 0 };
+                }
             }
         }
         for group in groups.subtree(GroupId::ROOT).iter().copied().skip(1) {
             let below = groups.subtree(group);
-            let found: u64 = below.iter().map(|id| pages[usize::from(id.0)] + groups.stocked_pages(*id)).sum();
+            let held = |id: &GroupId| pages[usize::from(id.0)] + groups.stocked_pages(*id) + groups.kernel_pages(*id);
+            let found: u64 = below.iter().map(held).sum();
             let usage = groups.usage(group);
             ensure(found == usage, || {
-                format!("group {}: {found} pages in its subtree and in stocks, charged {usage}", group.0)
+                format!("group {}: {found} pages and objects in its subtree and in stocks, charged {usage}", group.0)
+            })?;
+            let counted = [GroupGauge::File, GroupGauge::FileDirty].map(|gauge| groups.gauge(group, gauge));
+            let found = of_files[usize::from(group.0)];
+            ensure(found == counted, || {
+                format!("group {}: {found:?} pages of files and dirty ones, counted {counted:?}", group.0)
             })?;
             let found: u64 = below.iter().map(|id| slots[usize::from(id.0)]).sum();
             let usage = groups.swap_usage(group);

@@ -147,7 +147,7 @@ fn prose(comment: &str) -> String {
     lines.join(" ").trim().replace("[`", "`").replace("`]", "`")
 }
 
-/// The error for a number outside of the limits of its key. It has the key's section, and a message.
+/// The error for a number outside of the limits of its key: the section of the key, and a message.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub section: &'static str,
@@ -245,7 +245,7 @@ macro_rules! choices {
             }
         }
 
-        /// The section of these choices.
+        /// The section of a kernel file that holds the choices of this module.
         pub static SECTION: $crate::choice::Section = $crate::choice::Section {
             name: stringify!($section),
             comment: concat!($($comment, "\n"),*),

@@ -259,8 +259,7 @@ impl Kernel {
         self.settings.iter().filter(|setting| setting.replaces.is_some())
     }
 
-    /// Returns the settings whose keys the kernel's own file names, whether or not the values differ from those of the
-    /// base.
+    /// Returns the settings that stand in the kernel's own file, even those whose values equal the values of the base.
     pub fn own(&self) -> impl Iterator<Item = &Setting> {
         self.settings
             .iter()
@@ -466,8 +465,8 @@ mod tests {
         assert_eq!(Kernel::built_in("nonesuch"), None);
     }
 
-    /// The two kernel files of a Linux version, with classic lists and with generations, have equal values except for
-    /// the policy and for waits.
+    /// Checks that the two kernel files of a Linux version, one with classic lists and one with generations, have equal
+    /// values except for the policy and for waits.
     #[test]
     fn classic_and_generations_of_a_version_differ_in_lists_and_waits_alone() {
         for version in ["6.1", "6.6", "6.12"] {

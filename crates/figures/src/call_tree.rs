@@ -9,13 +9,14 @@ use crate::profile::{self, ColumnProfile, RunProfile, View};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Smallest share of time that a call tree shows, percent.
+/// Smallest share of the time, percent, with which a task or a function is shown.
 const LEAST: f64 = 0.5;
 
 /// Largest number of callers that are shown in the call path to a function.
 const CALLERS: usize = 4;
 
-/// A function at one place of a call tree: its time in ns, without (`own`) and with callees (`total`), and its callees.
+/// A function at one place of a call tree, with the functions that it called (callees). `own` is the time in ns that
+/// the function took without its callees, and `total` is the time with them.
 #[derive(Default)]
 struct Node<'a> {
     own: u64,
@@ -53,8 +54,8 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Writes the profile of each column (kernel) as text: for each part of the runs, the functions of each task by self
-/// time, and a tree of all calls.
+/// Writes the profile of each kernel as text. For each phase of the runs, the text lists the functions of each task by
+/// self time, and shows a tree of all calls.
 ///
 /// # Errors
 /// When writing fails.
@@ -79,7 +80,7 @@ pub fn write(profile: &[RunProfile], view: View, out: &mut dyn Write) -> io::Res
     Ok(())
 }
 
-/// Returns the call tree of each part (phase) of the runs of a column (kernel), by the name of the part.
+/// Returns the call trees of a kernel, one for each phase of its runs, by the name of the phase.
 fn trees(column: &ColumnProfile) -> BTreeMap<&str, Node<'_>> {
     let mut parts: BTreeMap<&str, Node<'_>> = BTreeMap::new();
     for (path, ns) in &column.stacks {

@@ -68,7 +68,8 @@ impl Cgroup {
         times_at_limit(&self.path)
     }
 
-    /// Returns the cgroup's `memory.stat`: counts of events, and sizes in bytes; empty if there is no such file.
+    /// Returns the counts of events and the sizes, in bytes, from the cgroup's `memory.stat`. The result is empty if
+    /// there is no such file.
     #[must_use]
     pub fn stat(&self) -> engine::stat::Vmstat {
         crate::counters::named(&fs::read_to_string(self.path.join("memory.stat")).unwrap_or_default())
@@ -89,7 +90,7 @@ impl Cgroup {
     }
 
     /// Frees some memory for processes that wait because the cgroup is out of memory, and wakes them. Works in version
-    /// 1 only. Afterwards, the limit of the cgroup is as before.
+    /// 1 only. For this, the limit of the cgroup is lowered and raised again.
     ///
     /// # Errors
     /// When nothing could be freed.

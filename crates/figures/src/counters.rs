@@ -35,9 +35,9 @@ pub fn sum(counters: &Vmstat, name: &str) -> Option<u64> {
     counters.get(name).copied().or_else(of_zones)
 }
 
-/// Returns how many pages were scanned, and how many were reclaimed, outside of kswapd and direct reclaim: at limits of
-/// cgroups, by khugepaged, and on demand (`memory.reclaim`). Returns `None` for kernels before Linux 5.8, which lack
-/// `pgscan_anon` and the similar counters that are needed.
+/// Returns how many pages were scanned, and how many were reclaimed, by reclaim other than kswapd and direct reclaim:
+/// by reclaim at limits of cgroups, in khugepaged, and on demand (`memory.reclaim`). Returns `None` for kernels before
+/// Linux 5.8, which lack `pgscan_anon` and the similar counters that are needed.
 #[must_use]
 pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
     let of = |event: &str| {
@@ -49,7 +49,8 @@ pub fn at_limits(counters: &Vmstat) -> Option<[u64; 2]> {
 }
 
 /// Returns the number of pages that kswapd reclaimed, and the number that direct reclaim reclaimed. A number is `None`
-/// if the kernel does not count it. Linux up to 3.3 counts the total and kswapd's part; later kernels count each part.
+/// if the kernel does not count it. Linux up to 3.3 counts the sum of both and kswapd's pages; later kernels count each
+/// number by itself.
 #[must_use]
 pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     match counters.get("kswapd_steal") {
@@ -58,7 +59,8 @@ pub fn reclaimed(counters: &Vmstat) -> [Option<u64>; 2] {
     }
 }
 
-/// Returns by how much each counter grew from `before` to `after`; 0 for a gauge that fell.
+/// Returns by how much each value grew from `before` to `after`. If a value fell, as a gauge may, the result for it is
+/// 0.
 #[must_use]
 pub fn difference(before: &Vmstat, after: &Vmstat) -> Vmstat {
     let of = |name: &String| before.get(name).copied().unwrap_or(0);

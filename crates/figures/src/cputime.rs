@@ -17,7 +17,7 @@ pub struct Built {
 type Part = fn(&Built) -> f64;
 
 /// Returns the rows of the group `cputime`: for each figure of a build, statistics over all builds. The standard
-/// deviation divides by the number of builds (that of a population).
+/// deviation is that of a population: it divides by the number of builds, not by one less.
 #[must_use]
 pub fn cputime_rows(built: &[Built]) -> Vec<Row> {
     let parts: [(&str, &str, Better, Part); 4] = [

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Steps {
     /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// Name of the time between two steps, for the picture.
+    /// Name that pictures give to the time between two steps.
     pub between: String,
 }
 
@@ -22,7 +22,7 @@ pub struct Step {
     pub to_s: f64,
 }
 
-/// A curve for a picture: one quantity that grows while a workload runs, against another one that grows.
+/// A curve in a picture of a run. Both of its quantities grow while the workload runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Curve {
     /// Name and unit of the quantity on the vertical axis.
@@ -36,7 +36,7 @@ pub struct Curve {
 /// The curves and steps of a run, with its column and seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
-    /// Name of the column (kernel) of the report to which the run belongs.
+    /// Name of the column to which the run belongs. A report has a column for each kernel.
     pub column: String,
     /// The run's seed.
     pub seed: u64,

@@ -12,17 +12,18 @@ use std::fmt;
 /// Read access to the state of the engine on which a workload runs. A workload that runs on a real kernel has no such
 /// access.
 pub trait EngineView {
-    /// Returns the first reclaim scan at priority 0 since the last call of this method; `None` if there was none.
+    /// Returns the first scan that reclaim has made at priority 0 since the last call of this method; `None` if it made
+    /// none.
     fn take_first_priority_zero(&self) -> Option<PriorityZero>;
     /// Returns the number and the durations of kswapd's runs of `balance_pgdat`, on all nodes, since the last call of
     /// this method.
     fn take_kswapd_calls(&self) -> KswapdCalls;
-    /// Returns the zones of all nodes, lowest first, with name, pages and free pages.
+    /// Returns the name, the pages and the free pages of each zone of all nodes. Lower zones come first.
     fn zones(&self) -> Vec<ZoneView>;
     /// Returns the counters of each node, under the names of `/proc/vmstat`.
     fn nodes(&self) -> Vec<Vmstat>;
-    /// Returns the number of blocks of the disk for files, and how many of them are free. If there are several disks,
-    /// these are the numbers of the first.
+    /// Returns two numbers of blocks of the first disk: the number of all blocks that files may use, and the number of
+    /// free blocks that are not reserved for dirty pages.
     fn room(&self) -> [u64; 2];
     /// Returns how often the tasks reached their common memory limit; `None` if there is no limit.
     fn times_at_limit(&self) -> Option<u64>;

@@ -32,8 +32,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns `value` in this format. A whole percentage is printed with one decimal if it ends in a half, as a median
-    /// may.
+    /// Returns `value` as text in this format. [`Format::Percent`] gives one decimal to a value that is no whole
+    /// number, such as the median of two whole percentages.
     #[must_use]
     pub fn show(self, value: f64) -> String {
         // A number that is printed as zero gets no minus sign.
@@ -67,7 +67,7 @@ impl Format {
 /// One figure of one run: a row of a report, with all that is needed to print it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Row {
-    /// Name of the block that contains the row: `Ops`, `duration`, `vmstat`, `iostat`, ….
+    /// Name of the block of rows that contains this row: `Ops`, `duration`, `vmstat`, `iostat`, ….
     pub group: String,
     /// Name of the row, as in `published.toml`. If the figure is a statistic, such as a mean, the name begins with the
     /// name of the statistic.
@@ -110,7 +110,7 @@ impl Row {
 /// by either name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowName {
-    /// Name of the block, as in [`Row`].
+    /// Name of the block of rows, as in [`Row`].
     pub group: String,
     /// Name of the row, as in [`Row`].
     pub name: String,

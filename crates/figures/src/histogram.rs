@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram as Recorded;
 use serde::{Deserialize, Serialize};
 
-/// Number of buckets for each factor of ten of the duration.
+/// Number of buckets from a duration to ten times this duration.
 const PER_DECADE: f64 = 8.0;
 
 /// A histogram: counts of operations by duration. Bucket `n` begins at 10^((first + n) / 8) ns.
@@ -50,7 +50,7 @@ impl Buckets {
     }
 
     /// Returns the points of a step curve: for each bucket, its start in microseconds and its share of the operations
-    /// in percent. One more point has the end of the last bucket, with this bucket's share.
+    /// in percent. A final point ends the curve: the end of the last bucket, with that bucket's share.
     #[must_use]
     pub fn shares(&self) -> Vec<(f64, f64)> {
         let all = self.counts.iter().sum::<u64>().max(1) as f64;
@@ -86,7 +86,7 @@ impl Times {
     }
 }
 
-/// The histograms of one kind of operation, one for each column (kernel) of a report.
+/// The histograms of one kind of operation. A report has a column for each kernel, and each column has one histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     /// Name of the operations.
@@ -95,7 +95,8 @@ pub struct Histogram {
     pub columns: Vec<(String, Buckets)>,
 }
 
-/// Adds `times`, the histograms of a run of the column `id`, to those of the report, `histograms`.
+/// Adds the histograms of a run, `times`, to the histograms of a report, `histograms`. The run belongs to the column
+/// `id`.
 pub fn gather(histograms: &mut Vec<Histogram>, id: &str, times: Vec<Times>) {
     for Times { name, buckets } in times {
         let at = histograms.iter().position(|it| it.name == name).unwrap_or_else(|| {

@@ -16,7 +16,7 @@ pub struct Moment {
     pub now_ns: u64,
     /// The name that the workload gave to this moment; `None` for a moment that was recorded at the regular interval.
     pub mark: Option<Cow<'static, str>>,
-    /// The zones, lowest first.
+    /// The zones, from the one with the lowest addresses to the one with the highest.
     pub zones: Vec<Zone>,
 }
 
@@ -81,10 +81,9 @@ pub enum Most {
     Anonymous,
     /// Kernel memory.
     Kernel,
-    /// A block that was allocated as a whole, or a huge page.
+    /// A block of pages that was allocated as a whole, or a huge page.
     Whole,
-    /// No kind fills more than half of the pageblock, or pages that fit none of the kinds do, such as pinned or offline
-    /// pages.
+    /// None of the other kinds fills more than half of the pageblock. Pinned and offline pages belong to none of them.
     Mixed,
 }
 
@@ -125,8 +124,8 @@ impl Most {
 pub type RunMemory = OfRun<Moment>;
 
 /// Writes the memory of runs as CSV. For each moment, zone and migrate type there is a line for each order, with the
-/// number of free blocks of this order. One more line has no order, and the number of pageblocks of the migrate type.
-/// The last field is the workload's name for the moment, if any.
+/// number of free blocks of this order. One more line, without an order, has the number of pageblocks of the migrate
+/// type. The last field is the workload's name for the moment, if any.
 ///
 /// # Errors
 /// When `out` cannot be written to.

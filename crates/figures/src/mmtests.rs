@@ -14,7 +14,8 @@ const ZONES: [&str; 5] = ["normal", "dma32", "dma", "highmem", "movable"];
 /// makes absurd values.
 const SAMPLE_MAX: f64 = 7200.0;
 
-/// Smallest mean queue length, over all samples, with which a device gets rows.
+/// Smallest mean queue length, over all samples, of a device that gets rows. A device with a smaller mean queue length
+/// counts as idle.
 const QUEUE_MIN: f64 = 0.01;
 
 /// Returns the names of all rows that [`vmstat_rows`] may return.

@@ -46,11 +46,11 @@ impl<T> Recorder<T> {
 /// The recorded moments of one run, with the run's column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfRun<T> {
-    /// Name of the column (kernel) of the report to which the run belongs.
+    /// Name of the column to which the run belongs. A report has a column for each kernel.
     pub column: String,
     /// The run's seed.
     pub seed: u64,
-    /// The recorded moments.
+    /// The moments that were recorded, in the order of time.
     pub moments: Vec<T>,
 }
 

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 /// The profile of one run: its CPU time by call path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunProfile {
-    /// Id of the column (kernel) of the report to which the run belongs.
+    /// Id of the column to which the run belongs. A report has a column for each kernel.
     pub column: String,
-    /// The name of the run, with which its folded stacks begin in [`lines`]: its column, and its seed if there are
-    /// several seeds.
+    /// The name of the run: its column, and its seed if there are several seeds. Each folded stack that [`lines`]
+    /// returns begins with the name of its run.
     pub root: String,
     /// The run's folded stacks: texts of the form `part;task;function;… ns`.
     pub stacks: Vec<String>,
@@ -64,21 +64,22 @@ pub struct View {
     pub user_time: bool,
 }
 
-/// The profile of a column (kernel) of a report, summed over all its runs.
+/// The profile of one column of a report (one kernel), summed over all runs of the column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnProfile {
-    /// Id of the column (kernel).
+    /// Id of the column.
     pub column: String,
     /// Number of runs over which the profile is summed.
     pub runs: u64,
-    /// CPU time in ns by call path, `part;task;function;…`.
+    /// CPU time in ns of each call path `part;task;function;…`. A part is a phase of a run.
     pub stacks: BTreeMap<String, u64>,
-    /// CPU time in ns that programs spent in their own code, as far as [`View`] leaves it out.
+    /// CPU time in ns that programs spent in their own code and that is not in `stacks`; 0 if [`View::user_time`] is
+    /// true.
     pub left_out_ns: u64,
 }
 
 impl ColumnProfile {
-    /// Returns CPU time in ns by call path, `task;function;…`, summed over the parts of the runs.
+    /// Returns the CPU time in ns of each call path `task;function;…`, summed over the parts (phases) of the runs.
     #[must_use]
     pub fn by_task(&self) -> BTreeMap<String, u64> {
         let mut tasks = BTreeMap::new();

@@ -13,8 +13,8 @@ pub fn profile_run(column: &str, root: &str, stacks: &[&str]) -> RunProfile {
     RunProfile { column: column.to_owned(), root: root.to_owned(), stacks }
 }
 
-/// Returns the contents of memory over a run with one zone. The first pageblock is always kernel memory; at each
-/// further moment one more of the other pageblocks is allocated.
+/// Returns the contents of memory over a run with one zone. The first of its eight pageblocks is always kernel memory.
+/// The other seven are free at first, and one more of them is allocated at each later moment.
 #[must_use]
 pub fn memory_run() -> RunMemory {
     let moment = |n: u64| {

@@ -28,8 +28,8 @@ use kit::wrong::Wrong;
 pub enum Every {
     /// A fixed interval, ns.
     Ns(u64),
-    /// An interval that doubles whenever there are too many records. At the end of a run of any length, some hundred
-    /// records are left.
+    /// An interval that doubles whenever there are more than 1024 records. So a long run of any length ends with 500 to
+    /// 1000 records.
     Some,
 }
 
@@ -118,14 +118,14 @@ pub struct Series {
 pub struct Point {
     /// Time since the system started, ns.
     pub now_ns: u64,
-    /// The value of each counter, in the order of [`Series::names`].
+    /// The values of the counters, in the order of [`Series::names`].
     pub values: Vec<u64>,
 }
 
 /// The recorded counters of one run, with the run's column and seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSeries {
-    /// Name of the column (kernel) of the report to which the run belongs.
+    /// Name of the column to which the run belongs. A report has a column for each kernel.
     pub column: String,
     /// The run's seed.
     pub seed: u64,
@@ -192,15 +192,16 @@ pub fn add_pressure(values: &mut Vmstat, sim: &Sim, reader: &mut PressureReader)
     values.extend(times.map(|(name, time)| (name.to_owned(), time.0 / 1000)));
 }
 
-/// Adds to `values` the size of swap and its free part, in pages, as `SwapTotal` and `SwapFree` of `/proc/meminfo` do
-/// in KiB.
+/// Adds to `values` the size of swap and the size of its free part, in pages. They correspond to `SwapTotal` and
+/// `SwapFree` of `/proc/meminfo`, which are in KiB.
 pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
     let slots = [("nr_swap_total", swap.total_slots()), ("nr_swap_free", swap.free_slots())];
     values.extend(slots.map(|(name, slots)| (name.to_owned(), u64::from(slots))));
 }
 
-/// Adds to `values` the size of the disk for files and its free part, in blocks of one page (`f_blocks` and `f_bavail`
-/// of `statvfs`). If the tasks have a memory limit, adds how often they reached it (`max` of `memory.events`).
+/// Adds to `values` the number of blocks for files on the disk and the number of free blocks (`f_blocks` and `f_bavail`
+/// of `statvfs`). A block has one page. If the tasks have a memory limit, adds how often they reached it (`max` of
+/// `memory.events`).
 pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
     let [all, free] = engine.room();
     values.extend([("nr_blocks_total".to_owned(), all), ("nr_blocks_free".to_owned(), free)]);
@@ -228,7 +229,7 @@ const OF_GROUP: [&str; 16] = [
     "memory.events.oom_kill",
 ];
 
-/// Counters of a control group that rise and fall.
+/// Names of those values of a control group that are amounts of memory. All other values count events.
 const GAUGES_OF_GROUP: [&str; 4] = ["memory.current", "memory.peak", "anon", "file"];
 
 /// Adds to `values` the counters of the control group `group`. `stat` holds the values of `memory.stat`, with sizes in

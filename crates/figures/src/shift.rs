@@ -13,10 +13,10 @@
 
 use crate::statistics::{CONFIDENCE, median};
 
-/// An estimate of the amount by which the values of one set exceed those of another, with its interval.
+/// An estimate, with a confidence interval, of how much larger the values of one set are than the values of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The estimated amount.
+    /// The estimate of this amount.
     pub value: f64,
     /// Lower end of the interval; the smallest difference if there are too few values for an interval.
     pub low: f64,
@@ -27,15 +27,16 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Returns whether the interval excludes 0. The difference is then larger than chance alone is likely to make it.
+    /// Returns whether there is a confidence interval and it excludes 0. Chance alone then seldom makes such a
+    /// difference.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)
     }
 }
 
-/// Largest number of pairs, or of values in both sets together, for which probabilities are counted exactly. For more
-/// values the normal distribution is used, which then gives almost equal results.
+/// Largest number of pairs, or of values in both sets together, for which probabilities are computed exactly. Beyond
+/// this number the normal distribution is used, which then gives almost equal results.
 const COUNTED_PAIRS: usize = 60;
 
 /// Number of standard deviations on each side of the mean within which 95 % of a normal distribution lie.
@@ -94,9 +95,9 @@ pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     Some(with_interval((from.len() * to.len()) as u64, range, outside_of_apart(from.len(), to.len()), count))
 }
 
-/// Returns the median of `all` numbers, which lie from `least` to `most`, with an interval. `outside` says how many of
-/// the numbers the interval excludes at each end, and the probability that the interval misses the true value. The
-/// numbers are given only by `count`, which returns how many of them are less than or equal to a value.
+/// Returns the median of some numbers, with a confidence interval. There are `all` numbers, from `least` to `most`,
+/// which are known only through `count`: it returns how many of them are less than or equal to a value. `outside` says
+/// how many of the numbers the interval excludes at each end, and with which probability it misses the true value.
 fn with_interval(
     all: u64,
     (least, most): (f64, f64),
@@ -115,8 +116,9 @@ fn with_interval(
     }
 }
 
-/// Returns the number with the rank `rank`, counted from 1 for the least. The numbers are given only by `count`, which
-/// returns how many of them are less than or equal to a value. The number is found by bisection over its bits.
+/// Returns the number that has the rank `rank` among some numbers; the least has rank 1. The numbers are known only
+/// through `count`, which returns how many of them are less than or equal to a value. So the number is found by
+/// bisection over its bits.
 fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     // Converts between floating-point numbers and integer keys that have the same order.
     let number = |key: u64| f64::from_bits(if key >> 63 == 1 { key ^ (1 << 63) } else { !key });
@@ -130,8 +132,8 @@ fn nth(rank: u64, count: &impl Fn(f64) -> u64) -> f64 {
     number(low) + 0.0
 }
 
-/// Returns how many Walsh averages (means of two of the differences) the interval for `n` pairs excludes at each end,
-/// and the probability that the interval misses the true difference. Returns `None` if `n` is too small for an
+/// Returns how many Walsh averages (means of two differences) the confidence interval for `n` pairs excludes at each
+/// end, and the probability that the interval misses the true difference. Returns `None` if `n` is too small for an
 /// interval.
 fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     if n > COUNTED_PAIRS {
@@ -149,9 +151,10 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// Returns how many differences the interval for two independent sets of `from` and `to` values excludes at each end,
-/// and the probability that the interval misses the true difference. Returns `None` if the sets are too small for an
-/// interval.
+/// Takes the sizes `from` and `to` of two independent sets of values. The confidence interval leaves out some of the
+/// smallest and as many of the largest differences between a value of one set and a value of the other. Returns how
+/// many differences it leaves out at each end, and the probability that the interval misses the true difference.
+/// Returns `None` if the sets are too small for an interval.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
@@ -175,9 +178,9 @@ fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     of_ways(&ways[to])
 }
 
-/// Returns how many Walsh averages or differences an interval of 95 % excludes at each end, and the probability that
-/// the interval misses the true difference; `None` if no interval reaches 95 %. `ways` holds the number of ways in
-/// which the test's statistic takes each of its values.
+/// Returns how many Walsh averages or differences a confidence interval of 95 % excludes at each end, and the
+/// probability that the interval misses the true difference; `None` if no interval reaches 95 %. `ways[v]` is the
+/// number of ways in which the statistic of the test can have the value `v`.
 fn of_ways(ways: &[f64]) -> Option<(u64, f64)> {
     let all: f64 = ways.iter().sum();
     let (mut below, mut found) = (0.0, None);
@@ -203,7 +206,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the median and the ends of the interval, computed by sorting all numbers.
+    /// Returns the median of `numbers` and the ends of the interval that excludes `outside` of them at each end. Sorts
+    /// all numbers for this.
     fn naive(mut numbers: Vec<f64>, outside: u64) -> (f64, f64, f64) {
         let value = median(&mut numbers).unwrap();
         (value, numbers[outside as usize], numbers[numbers.len() - 1 - outside as usize])
@@ -264,8 +268,8 @@ mod tests {
         assert!(found.low < found.value && found.value < found.high, "{found:?}");
     }
 
-    /// Draws two sets from one skewed distribution, 4000 times. Checks that they are told apart as often as the
-    /// interval's coverage says.
+    /// Draws two sets from one skewed distribution, 4000 times. Checks that the interval excludes 0 as seldom as its
+    /// coverage says.
     #[test]
     fn what_does_not_differ_is_told_apart_as_often_as_is_said() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);

@@ -42,8 +42,8 @@ impl Estimate {
     }
 }
 
-/// Returns words that say what the ends of an estimate from `n` values are: `97.9%, n = 10` for a confidence interval
-/// with this coverage, or `range of 3` for the smallest and the largest of too few values.
+/// Returns words that say what the ends `low` and `high` of an estimate from `n` values are: `97.9%, n = 10` for a
+/// confidence interval with this coverage, or `range of 3` for the smallest and the largest of too few values.
 #[must_use]
 pub fn ends(coverage: Option<f64>, n: usize) -> String {
     match coverage {
@@ -99,8 +99,8 @@ fn median_interval(n: usize) -> Option<(usize, f64)> {
     found
 }
 
-/// A sum of more than 2 to the power of this number is divided by that power, so that it does not exceed the range of
-/// an `f64`, which ends at 2^1024.
+/// A sum that exceeds 2^`SCALED_BITS` is divided by this power of 2, so that it stays within the range of an `f64`,
+/// which ends at 2^1024.
 const SCALED_BITS: i64 = 500;
 const SCALED: f64 = f64::from_bits((1023 + SCALED_BITS as u64) << 52);
 

@@ -27,19 +27,19 @@ use crate::waits;
 /// take about 40 MB.
 pub const MAX_SLICES: usize = 1_000_000;
 
-/// Shortest time without interrupts that a trace shows if a task disabled interrupts. Shorter times are left out
-/// because there are too many: every lock that disables interrupts causes one.
+/// Shortest period for which a trace shows that a task disabled interrupts. Shorter periods are left out because there
+/// are too many: every lock that disables interrupts causes one.
 pub const SHORTEST_OFF: Nanos = Nanos(1000);
 
-/// Shortest time without interrupts that is recorded with the configuration of [`Window::of_waits`].
+/// Shortest period with disabled interrupts that a trace records if it is configured by [`Window::of_waits`].
 const SHORTEST_WAIT: Nanos = Nanos(200_000);
 
 /// The part of a run that is traced, as a range of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Start of the part.
+    /// Virtual time at which the traced part begins.
     pub from: Nanos,
-    /// End of the part.
+    /// Virtual time at which the traced part ends.
     pub to: Nanos,
 }
 
@@ -51,7 +51,7 @@ impl Default for Window {
 
 impl Window {
     /// Returns the configuration that traces this part in each of `runs` runs. Each run may record an equal share of
-    /// the [`MAX_SLICES`] slices of one file.
+    /// [`MAX_SLICES`], because the traces of all runs go into one file.
     #[must_use]
     pub fn of_each(self, runs: usize) -> TraceConfig {
         let Self { from, to } = self;
@@ -66,7 +66,7 @@ impl Window {
     }
 }
 
-/// The trace of one run, with the title under which the UI shows it.
+/// The trace of one run, with the title under which the Perfetto UI shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunTrace {
     /// Title of the run: the name of its kernel, and its seed if there are several seeds.

@@ -29,7 +29,7 @@ pub enum Verdict {
     Better,
     /// The column is worse than its base.
     Worse,
-    /// The columns differ, but neither higher nor lower values of this figure are better.
+    /// The columns differ, but this is neither better nor worse: the figure is background information.
     Other,
     /// The columns cannot be told apart: the confidence interval of the difference contains 0, or there are too few
     /// seeds for an interval.
@@ -67,8 +67,8 @@ pub enum Basis {
 }
 
 /// Smallest number of seeds of each column with which two columns can be told apart when they are compared as
-/// independent sets. With three seeds each there are only 20 possible orders of all values. Even the order in which one
-/// column has the three largest values is then too likely by chance.
+/// independent sets. With three seeds each, the six values have only 20 possible orders by column. So it is too likely
+/// that one column has the three largest values by chance.
 pub const SEEDS_MIN: usize = 4;
 
 /// A comparison of a column of a report with its base column, in one figure.
@@ -83,8 +83,9 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares the values of a figure in a column, `own`, with those in its base column, `base`. `better` says whether
-    /// higher or lower values are better. Returns `None` if a column has no values, or if a value is NaN.
+    /// Compares the values that a figure has in one column, `own`, with the values that it has in the column to compare
+    /// with, `base`. `better` says whether higher or lower values are better. Returns `None` if a column has no values,
+    /// or if a value is NaN.
     #[must_use]
     pub fn of(better: Better, base: &[Sample], own: &[Sample]) -> Option<Self> {
         let other = |sample: &Sample| base.iter().find(|it| it.seed == sample.seed);

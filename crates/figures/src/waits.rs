@@ -2,8 +2,9 @@
 
 use machine::WaitReason;
 
-/// Returns words for the reason of a wait, to be put after a duration: `for a page that another had locked`. If tasks
-/// wait for this reason in a certain function of the Linux kernel, the function's name is added in brackets.
+/// Returns words for the reason of a wait, such as `for a page that another had locked`. Callers put them after a
+/// duration. If tasks wait for this reason in a certain function of the Linux kernel, the function's name is added in
+/// brackets.
 #[must_use]
 pub const fn wait(reason: WaitReason) -> &'static str {
     match reason {

@@ -17,8 +17,8 @@ pub trait Backend {
         None
     }
 
-    /// Returns the names of the kernel files whose versions are nearest to that of the kernel image that this ground
-    /// boots. The list is empty on a ground that boots no image.
+    /// Returns the names of the kernel files whose versions are nearest to the version of the kernel image that this
+    /// ground boots. The list is empty on a ground that boots no image.
     #[must_use]
     fn fitting_kernels(place: &GroundOptions) -> Vec<&'static str> {
         let _ = place;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The memory control groups of a run, with the names by which they can be looked up.
 #[derive(Clone, Debug, Default)]
 pub struct NamedGroups {
-    /// Each section `[[group]]` of the machine file, with the groups created from it.
+    /// Each section `[[group]]` of the machine file, with the numbers of the groups created from it.
     sections: Vec<(Group, Vec<GroupId>)>,
     ids: BTreeMap<String, GroupId>,
     /// Names of the tasks that the workload has started so far.
@@ -57,13 +57,14 @@ impl NamedGroups {
         self.ids.get(name).copied()
     }
 
-    /// Returns the names of the groups that the section `name` stands for; none if there is no such section.
+    /// Returns the names of the groups that were created from the section `name` of the machine file; `None` if there
+    /// is no such section.
     #[must_use]
     pub fn names_of(&self, name: &str) -> Option<Vec<String>> {
         self.sections.iter().find(|(group, _)| group.name == name).map(|(group, _)| group.names())
     }
 
-    /// Returns the name of a group; none for the root group.
+    /// Returns the name of a group; `None` for the root group.
     #[must_use]
     pub fn name(&self, id: GroupId) -> Option<&str> {
         self.ids.iter().find(|(_, of)| **of == id).map(|(name, _)| name.as_str())
@@ -75,8 +76,9 @@ impl NamedGroups {
         self.sections.iter().find(|(_, ids)| ids.contains(&id)).map_or(0, |(group, _)| group.oom_score_adj)
     }
 
-    /// Returns the group whose section names the task `task`; `None` if no section does. This must be called once for
-    /// each task of the workload, when the task starts, because [`Self::notes`] needs the names of all tasks.
+    /// Returns the group in whose section of the machine file the task `task` is named; `None` if no section names it.
+    /// Also stores the task's name for [`Self::notes`], so it must be called once for each task of the workload, when
+    /// the task starts.
     #[must_use]
     pub fn of_task(&self, task: &str) -> Option<GroupId> {
         if !self.sections.is_empty() {
@@ -85,9 +87,10 @@ impl NamedGroups {
         self.sections.iter().find_map(|(group, ids)| group.of_task(task).map(|n| ids[n]))
     }
 
-    /// Returns one note for each section whose `tasks` name a task that the workload did not have, and one note about
-    /// all other groups to which no page was charged. `rows` are the rows of the groups at the end of the run. The
-    /// counters behind these rows are not read again, because reading them takes locks and would change the run.
+    /// Returns notes about mistakes in the machine file: one for each section whose `tasks` name a task that the
+    /// workload did not have, and one that lists all other groups to which no page was charged. `rows` are the rows of
+    /// the groups at the end of the run. The counters behind these rows are not read again, because reading them takes
+    /// locks and would change the run.
     #[must_use]
     pub fn notes(&self, rows: &[Row]) -> Vec<String> {
         let tasks = self.tasks.borrow();
@@ -114,9 +117,8 @@ impl NamedGroups {
         notes
     }
 
-    /// Adds to `values` the counters of the groups of each section in `names`, as [`series::add_group`] does. For
-    /// groups that are not created yet it adds zeroes, so that the records of all moments of a run have the same
-    /// counters.
+    /// Adds to `values` the counters of each section in `names`, summed over the groups of the section. If the groups
+    /// are not created yet, adds zeroes, so that the records of all moments of a run have the same counters.
     pub fn add_to<M: Machine>(&self, values: &mut Vmstat, engine: &Engine<M>, names: &[String]) {
         for name in names {
             let section = self.sections.iter().find(|(group, _)| group.name == *name);

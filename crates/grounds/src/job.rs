@@ -29,9 +29,9 @@ pub struct Job {
     pub experiment: String,
     /// The kernel.
     pub kernel: Kernel,
-    /// The machine.
+    /// The machine on which the workload runs.
     pub machine: Arc<Machine>,
-    /// The section `[params]` of the experiment, from which a workload reads its own type of parameters.
+    /// The section `[params]` of the experiment. The workload reads its parameters from this section.
     pub params: Node,
     /// The random seed.
     pub seed: u64,
@@ -52,7 +52,8 @@ pub struct Job {
     pub locks: bool,
     /// The ground on which the job runs.
     pub ground: Ground,
-    /// Whether the ground `linux` makes a swap file of the machine's swap size, in addition to the computer's own swap.
+    /// Whether a run on the ground `linux` gets a swap file, in addition to the computer's own swap. The machine file
+    /// states its size.
     pub makes_swap: bool,
     /// Number of pages that fit on the device that holds the workload's files. `None` if the number is unknown, or in a
     /// simulated run.
@@ -96,7 +97,8 @@ impl Job {
     }
 }
 
-/// A job in the form that is sent to another process on this computer, which reads the named files itself.
+/// A job in the form in which it is sent to another process on this computer. It contains names of files, which that
+/// process reads itself.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct NamedJob {
     /// Name of a built-in experiment, or path of an experiment file; followed by changes to it, if any.
@@ -105,7 +107,7 @@ pub struct NamedJob {
     pub kernel: String,
     /// Name of a built-in machine, or path of a machine file; followed by changes to it, if any.
     pub machine: String,
-    /// The ground.
+    /// The ground on which the job runs.
     pub ground: Ground,
     /// The random seed.
     pub seed: u64,
@@ -115,7 +117,8 @@ pub struct NamedJob {
     pub series_every: Option<Every>,
 }
 
-/// A job in the form that is sent to a guest, which has none of the files that a [`NamedJob`] may name.
+/// A job in the form in which it is sent to a guest. It contains no names of files, because a guest does not have the
+/// files.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Described {
     /// Name of the workload.
@@ -140,8 +143,8 @@ pub struct Described {
     /// The memory control groups of the machine file.
     #[serde(default)]
     pub groups: Vec<Group>,
-    /// Size to which a page with the workload's contents is compressed, percent of a page; `None` if the guest's swap
-    /// is not compressed memory.
+    /// The part of each page, percent, that the workload fills with contents. The rest is zeroes, so that compressed
+    /// swap stores the page in about this size. `None` if the guest's swap is not compressed memory.
     pub compressed_percent: Option<u32>,
 }
 
@@ -167,11 +170,11 @@ pub struct Outcome {
     /// A measure of the work done: the sum of pages allocated, freed, faulted, scanned, reclaimed and moved between
     /// lists.
     pub page_events: u64,
-    /// Whether reclaim scanned no page in a simulated run, because memory never became full.
+    /// `true` if a simulated run never filled its memory, so that reclaim scanned no page.
     #[serde(default)]
     pub is_idle: bool,
-    /// Profile, if requested: folded stacks, each followed by the virtual nanoseconds spent there, such as
-    /// "`kswapd0;balance_pgdat;shrink_zone 1234`".
+    /// Profile, if requested: folded stacks, each a call path and the virtual nanoseconds that were spent there, such
+    /// as "`kswapd0;balance_pgdat;shrink_zone 1234`".
     pub profile: Option<Vec<String>>,
     /// Counters over time, if requested.
     pub series: Option<Series>,
@@ -184,25 +187,46 @@ pub struct Outcome {
     /// Events over time, if a trace was requested.
     #[serde(skip)]
     pub trace: Option<Trace>,
-    /// Notes for readers of the report. They tell of control groups without tasks; and, for a run in real time, of the
-    /// memory limit and of resources that the system did not grant.
+    /// Notes for readers of the report. They name control groups without tasks. For a run in real time, they also name
+    /// the memory limit and resources that the system did not grant.
     pub notes: Vec<String>,
     /// The report of the workload, as lines of text.
     #[serde(default)]
     pub report: Vec<String>,
-    /// The lines that the simulated kernel logged, each with its time. For each kill there is a report of several
-    /// lines.
+    /// The lines that the simulated kernel logged, each with its time. For each process killed for lack of memory there
+    /// is a report of several lines.
     #[serde(default)]
     pub kernel_log: Vec<String>,
+    /// Names of the workload's tasks if the out-of-memory killer ended every one of them, so that the figures say nothing;
+    /// otherwise empty. Also empty for workloads that measure kills.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub killed: Vec<String>,
     /// Curves to draw in pictures of the run, in addition to the counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,
-    /// The consecutive steps of the run, which pictures over time mark.
+    /// The consecutive steps of the run. Plots over time mark them.
     #[serde(default)]
     pub steps: Steps,
     /// Durations of the workload's operations.
     #[serde(default)]
     pub times: Vec<Times>,
+}
+
+impl Outcome {
+    /// Returns why the run counts as failed although it ended: the out-of-memory killer ended every task of the workload.
+    /// `None` if a task was left.
+    #[must_use]
+    pub fn loss(&self) -> Option<Failure> {
+        let tasks = self.killed.len();
+        let mut names: Vec<String> = Vec::new();
+        for name in self.killed.iter().map(|name| format!("`{name}`")) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let why = "the out-of-memory killer ended every task of the workload";
+        (tasks > 0).then(|| Failure(format!("killed ({tasks} of {tasks}): {why}, {}", names.join(", "))))
+    }
 }
 
 /// The reason why a job cannot run or has failed, in words for the user.

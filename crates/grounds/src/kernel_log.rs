@@ -8,27 +8,44 @@
 use crate::groups::NamedGroups;
 use engine::Engine;
 use engine::allocate::out_of_memory::{Candidate, Exhausted, Kill};
+use engine::anonymous::ProcessId;
 use engine::memory::{Gfp, GroupId, Limit, MigrateType, NodeId, Zone, ZoneFlag};
 use engine::stat::Vmstat;
 use machine::{Machine, PAGE_BYTES};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// KiB of a page.
+/// Size of a page, KiB.
 const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
 /// Largest number of kills whose full reports are logged. For each kill after these, only the lines about the victim
 /// are logged.
 const REPORTS_MAX: usize = 100;
 
+/// Returns the names of a workload's processes if the out-of-memory killer has ended all of them; otherwise none. The
+/// workload has `started` processes besides `main`, which counts only if it is the only one.
+#[must_use]
+pub fn killed_whole(kills: &[Kill], main: ProcessId, started: usize) -> Vec<String> {
+    let is_of_workload = |victim: &&Candidate| (victim.id == main) == (started == 0);
+    let victims = victims_of(kills).filter(is_of_workload).map(|victim| (victim.id.0, victim.name.as_str()));
+    let victims: BTreeMap<u32, &str> = victims.collect();
+    let is_whole = victims.len() >= started.max(1);
+    victims.into_values().filter(|_| is_whole).map(str::to_owned).collect()
+}
+
+/// Returns the processes that were killed, in order of time.
+pub fn victims_of(kills: &[Kill]) -> impl Iterator<Item = &Candidate> {
+    kills.iter().flat_map(|kill| {
+        let others = kill.others.iter().map(|n| &kill.candidates[*n]);
+        std::iter::once(&kill.candidates[kill.victim]).chain(others)
+    })
+}
+
 /// Returns a note that names each process that was killed; `None` if none was.
 #[must_use]
 pub fn killed(kills: &[Kill]) -> Option<String> {
-    let victims = kills.iter().flat_map(|kill| {
-        let others = kill.others.iter().map(|n| &kill.candidates[*n]);
-        std::iter::once(&kill.candidates[kill.victim]).chain(others)
-    });
     let mut names: Vec<String> = Vec::new();
-    for victim in victims {
+    for victim in victims_of(kills) {
         let name = format!("`{}`", victim.name);
         if !names.contains(&name) {
             names.push(name);
@@ -38,7 +55,7 @@ pub fn killed(kills: &[Kill]) -> Option<String> {
 }
 
 /// Returns the lines that a kernel logs for kill number `n` (from 0). Each line begins with the time of the kill. This
-/// must be called at that time, because the lines show the present state of memory.
+/// must be called at the time of the kill, because the lines show the present state of memory.
 pub fn lines<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill, n: usize) -> Vec<String> {
     let report = if n < REPORTS_MAX { report(engine, groups, kill) } else { victims(groups, kill) };
     let us = kill.at.0 / 1000;
@@ -59,8 +76,8 @@ const fn mask(gfp: Gfp) -> &'static str {
     }
 }
 
-/// Returns the lines of the report of a kill, without times. This must be called at the time of the kill, because the
-/// lines show the present state of memory.
+/// Returns the lines of the report of a kill, without their times. This must be called at the time of the kill, because
+/// the lines show the present state of memory.
 fn report<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, kill: &Kill) -> Vec<String> {
     let mut lines = vec![format!(
         "{} invoked oom-killer: gfp_mask={}, order={}, oom_score_adj={}",
@@ -129,7 +146,7 @@ fn killed_line(begin: &str, it: &Candidate) -> String {
     )
 }
 
-/// Returns the lines about a group that has reached its limit.
+/// Returns those lines of a report that show the memory and the events of a group that has reached its limit.
 fn group_info<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, id: GroupId) -> Vec<String> {
     let Some(tree) = &engine.memory().groups else { return Vec::new() };
     let stat = engine.lru().group_stat(id);
@@ -205,8 +222,8 @@ fn is_hopeless<M: Machine>(engine: &Engine<M>, node: NodeId) -> bool {
     zones.all(|zone| zone.is(ZoneFlag::ALL_UNRECLAIMABLE)) || engine.reclaim().has_kswapd_failed(node)
 }
 
-/// Returns a text ` name:valuekB` for each of several counters of a node or zone. For each counter, `names` holds the
-/// name to show and the name in `/proc/vmstat`.
+/// Returns the values of several counters of a node or zone as one text, with ` name:valuekB` for each. For each
+/// counter, `names` holds the name to show and the name in `/proc/vmstat`.
 fn counters(stat: &Vmstat, names: &[(&str, &str)]) -> String {
     let mut text = String::new();
     for (shown, name) in names {

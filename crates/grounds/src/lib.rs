@@ -151,8 +151,8 @@ impl<W: Workload> Runnable for W {
     }
 }
 
-/// The workloads, in the order in which they are listed to users. This is a static, because crates that use this one
-/// would inline a constant and so compile every workload anew.
+/// All workloads, in the order in which they are listed to users. This is a static, because a constant would be inlined
+/// into each crate that uses it, and each such crate would compile every workload anew.
 static ALL: [&dyn Runnable; 23] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
@@ -185,7 +185,7 @@ pub fn all() -> &'static [&'static dyn Runnable] {
     &ALL
 }
 
-/// Returns the workload called `name`.
+/// Returns the workload called `name`; `None` if there is none.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Runnable> {
     all().iter().copied().find(|workload| workload.name() == name)

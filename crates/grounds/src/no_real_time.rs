@@ -119,7 +119,7 @@ pub mod hits {
     pub struct Hits;
 
     impl Hits {
-        /// Makes no files.
+        /// Makes no files, because this build cannot measure how fast their pages are read.
         ///
         /// # Errors
         /// Never.
@@ -127,13 +127,13 @@ pub mod hits {
             Ok(Self)
         }
 
-        /// Returns a note that `bench` has skipped this measurement.
+        /// Returns a note for readers of `bench`: the measurement of reads was skipped.
         #[must_use]
         pub fn notes(&self) -> Vec<String> {
             vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]
         }
 
-        /// Returns no rows.
+        /// Returns no rows, because nothing was measured.
         ///
         /// # Errors
         /// Never.

@@ -149,7 +149,8 @@ impl Simulation {
     }
 }
 
-/// Shortest period with interrupts off that is recorded. A packet that waits for less time is not noticed.
+/// Shortest period with interrupts off that is recorded for the CPU of the network card. Shorter periods delay a packet
+/// too little to matter.
 const KEEP_OFF_FROM: Nanos = Nanos(100_000);
 
 fn network_config(network: &Network) -> NetworkConfig {
@@ -191,7 +192,12 @@ impl Backend for Simulated {
 
     fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
         let params: W::Params = job.params.read()?;
-        run(job, progress, W::VERIFIES, Box::new(move |system| W::run(system, &params)))
+        run(
+            job,
+            progress,
+            Of { verifies: W::VERIFIES, measures_kills: W::MEASURES_KILLS },
+            Box::new(move |system| W::run(system, &params)),
+        )
     }
 
     fn carry_out(
@@ -208,9 +214,17 @@ impl Backend for Simulated {
 /// A workload with its parameters, as a function that the main task calls.
 type Body = Box<dyn FnOnce(&SimSystem) -> Result<Measurements, SystemError>>;
 
-/// Runs a workload as the main task of a job's machine. This function is not generic, so that it is compiled once and
-/// not for each workload.
-fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result<Outcome, Failure> {
+/// Properties of a workload, as [`Workload`] has them.
+#[derive(Clone, Copy)]
+struct Of {
+    verifies: bool,
+    measures_kills: bool,
+}
+
+/// Runs a workload as the main task of a job's simulated machine. This function is not generic, so that it is compiled
+/// only once, and not anew for each workload.
+fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome, Failure> {
+    let Of { verifies, measures_kills } = of;
     let simulation = Simulation::of_job(job)?;
     let sim = Sim::new(simulation.sim_config(job.seed, verifies));
     let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
@@ -233,6 +247,8 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
     let (events, idle) = (counted.clone(), is_idle.clone());
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = told.clone();
+    let processes = Arc::new(Mutex::new(None));
+    let started = processes.clone();
     sim.run("main", move || {
         let outcome = before::prepare(&simulation.before, &system, simulation.scale)
             .and_then(|()| system.create_groups(&groups, simulation.scale))
@@ -250,11 +266,22 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         }
         *end.lock().expect("nothing panicked") = system.now();
         *log.lock().expect("nothing panicked") = system.kernel_log();
+        *started.lock().expect("nothing panicked") = Some(system.started());
         *result.lock().expect("nothing panicked") = outcome;
     })
     .map_err(|failure| Failure(failure.to_string()))?;
     engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
-    let found = found.lock().expect("the main task has ended").clone().map_err(|error| Failure(error.to_string()))?;
+    // The kills are read after the run, since that takes a lock and would change the run.
+    let kills = engine.allocate().kills();
+    let processes = processes.lock().expect("the main task has ended").filter(|_| !measures_kills);
+    let killed = processes.map_or_else(Vec::new, |(main, started)| kernel_log::killed_whole(&kills, main, started));
+    let found = found.lock().expect("the main task has ended").clone();
+    let found = match found {
+        Ok(found) => found,
+        // A workload may fail because its tasks are gone.
+        Err(_) if !killed.is_empty() => Measurements::default(),
+        Err(error) => return Err(Failure(error.to_string())),
+    };
     for row in &found.rows {
         sim.mix(row.value.to_bits());
     }
@@ -280,12 +307,13 @@ fn run(job: &Job, progress: &Progress, verifies: bool, workload: Body) -> Result
         generations: recorded.generations.borrow_mut().take().map(moments::Recorder::finish),
         trace: sim.take_trace(),
         notes: [
-            kernel_log::killed(&engine.allocate().kills()).into_iter().collect(),
+            kernel_log::killed(&kills).into_iter().collect(),
             told.lock().expect("the main task has ended").clone(),
         ]
         .concat(),
         report: found.report,
         kernel_log: logged.lock().expect("the main task has ended").split_off(0),
+        killed,
         curves: found.curves,
         steps: found.steps,
         times: found.times,
@@ -298,7 +326,7 @@ fn with_rows(mut found: Measurements, rows: Vec<Row>) -> Measurements {
     found
 }
 
-/// Adds a profile of the whole run if the workload has not divided the run into parts, each with its own profile.
+/// Adds a profile of the whole run, unless the workload has divided the run into parts and made a profile of each part.
 fn with_profile(found: Measurements, system: &SimSystem) -> Measurements {
     if !found.profile.is_empty() {
         return found;

@@ -6,8 +6,9 @@ use machine::{Machine, Step};
 use sim::{Config, Sim};
 use std::time::Instant;
 
-/// Measures how many calls of `spend` the simulator handles in a second. Tasks on `cpus` CPUs make `steps` calls in
-/// all. Each call spends a short virtual time of varying length, so that after nearly every call another CPU is next.
+/// Measures how many calls of [`Machine::spend`], which let virtual time pass, the simulator handles in a second. Tasks
+/// on `cpus` CPUs make `steps` calls in all. Each call spends a short virtual time of varying length, so that after
+/// nearly every call another CPU is next.
 ///
 /// # Errors
 /// When the simulation fails.

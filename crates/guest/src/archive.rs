@@ -10,7 +10,7 @@ use std::path::{Component, Path};
 const FOLDER: u32 = 0o040_755;
 const FILE: u32 = 0o100_755;
 
-/// An archive that is being written.
+/// An archive (cpio, compressed) that is being written. The guest's kernel unpacks it into its first file system.
 #[derive(Debug)]
 pub struct Archive<W: Write> {
     out: GzEncoder<W>,
@@ -81,8 +81,8 @@ impl<W: Write> Archive<W> {
         self.out.write_all(bytes)
     }
 
-    /// Pads the archive with zeroes to a multiple of four bytes, because each name and each file's contents begin
-    /// there.
+    /// Pads the archive with zeroes to a multiple of four bytes, because the contents of a file and the header of the
+    /// next file must begin at such an offset.
     fn pad(&mut self) -> io::Result<()> {
         let missing = self.written.wrapping_neg() % 4;
         self.write(&[0; 3][..missing])

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// Checks that this computer has `mkfs.ext4`, which makes a guest's file system.
 ///
 /// # Errors
-/// When `mkfs.ext4` is missing, in words for the user.
+/// When `mkfs.ext4` is missing. The error says so in words for the user.
 pub fn check_tools() -> Result<(), String> {
     let output = mkfs().arg("-V").stdin(Stdio::null()).output();
     output.map(drop).map_err(|error| missing(&error))
@@ -31,11 +31,11 @@ fn missing(error: &io::Error) -> String {
     }
 }
 
-/// Makes a sparse file with an empty ext4 file system. `mkfs.ext4` does not write the inode tables, because a sparse
-/// file reads as zeroes there.
+/// Makes a sparse file with an empty ext4 file system. The inode tables, which must be zeroes, are not written: a
+/// sparse file reads as zeroes where nothing was written.
 ///
 /// # Errors
-/// When the file cannot be made, or `mkfs.ext4` is missing or fails, in words for the user.
+/// When the file cannot be made, or `mkfs.ext4` is missing or fails. The error says so in words for the user.
 pub fn with_file_system(path: &Path, bytes: u64) -> Result<(), String> {
     let shown = path.display();
     sparse(path, bytes).map_err(|error| format!("cannot make {shown}: {error}"))?;

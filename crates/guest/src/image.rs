@@ -11,13 +11,14 @@ const MAGIC: &[u8] = b"HdrS";
 /// Offset of the version of the boot protocol in a kernel image.
 const PROTOCOL_AT: usize = 0x206;
 
-/// Offset of a field that says where in the kernel image the text of the kernel's version lies, relative to byte 512.
+/// Offset of the field with the position of the text of the kernel's version. The position counts from byte 512 of the
+/// kernel image.
 const VERSION_AT: usize = 0x20e;
 
 /// Offset of the field that says how many bytes of memory the kernel needs at its start: for text, data and unpacking.
 const NEEDED_AT: usize = 0x260;
 
-/// Offset of the end of that part of the boot header that is read here.
+/// Number of bytes that are read from the beginning of a kernel image: up to the end of the field at [`NEEDED_AT`].
 const HEADER_BYTES: usize = 0x264;
 
 /// The first version of the boot protocol whose header says how much memory the kernel needs.
@@ -30,8 +31,8 @@ pub struct Image {
     pub path: PathBuf,
     /// The kernel's release, as `uname -r` shows it: `6.1.0-50-amd64`.
     pub release: String,
-    /// The version that the maker of the package gave the kernel, if the header has one, such as `Debian 6.1.176-1`;
-    /// otherwise the release.
+    /// The version that the distribution gave the kernel, such as `Debian 6.1.176-1`. If the image does not state one,
+    /// this is the release.
     pub built_as: String,
     /// Number of bytes of memory that the kernel takes at its start.
     pub needed_bytes: u64,
@@ -41,7 +42,7 @@ impl Image {
     /// Opens a kernel image, and reads its header.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no kernel image; in words for the user.
+    /// When the file cannot be read, or is no kernel image. The error says so in words for the user.
     pub fn open(path: &Path) -> Result<Self, String> {
         let shown = path.display();
         let unreadable = |error: io::Error| format!("{shown}: {}", kit::input::why(&error));

@@ -24,7 +24,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A file of the kernel. A 1 written to it drops the page cache, a 2 drops reclaimable objects, and a 3 drops both.
+/// The file through which the kernel is told to drop caches: a 1 written to it drops the page cache, a 2 drops
+/// reclaimable objects, and a 3 drops both.
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// The path of this program in the guest.
@@ -59,12 +60,12 @@ const ZRAM: &str = "/dev/zram0";
 const ZRAM_SIZE: &str = "/sys/block/zram0/disksize";
 const ZRAM_STATE: &str = "/sys/block/zram0/mm_stat";
 
-/// The argument with which a guest's first process executes its program anew after it has moved from the archive to the
-/// disk.
+/// The argument with which a guest's first process executes its program anew, after it has moved the program from the
+/// archive to the disk.
 const MOVED: &str = "in-guest";
 
-/// Time for which a guest waits after it has dropped caches, because the kernel frees some of their memory a little
-/// later.
+/// Time for which a guest waits after it has dropped caches, because the kernel frees a part of the dropped caches a
+/// little later.
 const SETTLES_IN: Duration = Duration::from_secs(1);
 
 /// The longest wait for a device to appear.
@@ -106,7 +107,7 @@ pub enum Swap {
 /// A setting of the kernel: a file of `/proc/sys` or `/sys`, and the value that is written to it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Setting {
-    /// The file.
+    /// Path of the file.
     pub path: String,
     /// The value.
     pub value: String,
@@ -123,8 +124,8 @@ pub struct State {
     /// The zones that have pages.
     pub zones: Vec<Zone>,
     /// Number of managed pages that reclaim cannot free: pages that are neither free (on lists of zones or of CPUs) nor
-    /// on an LRU list. They are the kernel's own pages, with the reclaimable objects that `drop_caches` has left, and
-    /// the pages of this program.
+    /// on an evictable LRU list. They are the kernel's own pages, including reclaimable objects that a drop of caches
+    /// has left, and the pages of this program.
     pub kernel_pages: u64,
     /// Names of settings that the kernel lacks or refuses, each with the cause.
     pub lacks: Vec<String>,

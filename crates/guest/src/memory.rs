@@ -5,12 +5,12 @@ use crate::image::Image;
 use crate::zoneinfo::Zone;
 use machine::PAGE_BYTES;
 
-/// A kernel manages about the right number of pages if the number differs from the wanted one by at most 1/`EXACTNESS`
-/// of all wanted pages.
+/// The number of pages that a guest's kernel manages is accepted if it differs from the wanted number by at most
+/// 1/`EXACTNESS` of all wanted pages.
 const EXACTNESS: u64 = 500;
 
-/// Size of a pageblock, KiB. If memory has several parts, their sizes are multiples of this, so that no pageblock lies
-/// in two parts.
+/// Size of a pageblock, KiB. If memory has several parts (nodes, or a part below 4 GiB), the size of each is a multiple
+/// of this, so that no pageblock lies in two parts.
 const PART_KIB: u64 = 2048;
 
 /// Size of a page, KiB.
@@ -64,9 +64,9 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Returns the memory for the first start of a guest, with which the guest's kernel manages about as many pages as
-    /// `aim` states. A kernel does not manage its own text and data, nor the page descriptors (64 bytes for each page).
-    /// So the memory is larger than `aim` by their size.
+    /// Returns the memory for the first start of a guest. With this memory, the guest's kernel manages about as many
+    /// pages as `aim` states. A kernel manages neither its own text and data nor the page descriptors (64 bytes for
+    /// each page), so the memory is larger than `aim` by the size of these.
     ///
     /// An image states how much room it needs to unpack itself. The running kernel keeps only a part of this room.
     /// Debian's Linux 6.1.176 keeps 49.6 of 63.6 MiB, and Linux 7.2.12 keeps 47.1 of 60.3 MiB: 0.78 in both cases.
@@ -91,7 +91,7 @@ impl Memory {
     /// (the guest's first files), both packed and unpacked.
     ///
     /// # Errors
-    /// When the memory is too small, in words for the user.
+    /// When the memory is too small. The error says so in words for the user.
     pub fn check_start(&self, image: &Image, packed_bytes: u64, unpacked_bytes: u64) -> Result<(), String> {
         let needed = image.needed_bytes + packed_bytes + unpacked_bytes;
         if self.kib() * 1024 >= needed {

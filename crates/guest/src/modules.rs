@@ -19,8 +19,8 @@ pub const NEEDED: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_console", "ex
 pub const ZRAM: &str = "zram";
 
 /// Modules with the checksums that ext4 needs. They must be listed here, because the kernel would ask a program of the
-/// system to load them, and a guest has no such program. In some releases the checksums are not in modules, but built
-/// in or part of a library.
+/// system to load them, and a guest has no such program. Some releases lack one or both of these modules, because the
+/// checksums are built in or part of a library.
 const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];
 
 /// The module files of one kernel release, by name, and the names of its built-in drivers.
@@ -32,7 +32,7 @@ pub struct Modules {
     built_in: BTreeSet<String>,
 }
 
-/// A module, ready for the kernel.
+/// A module of the kernel, unpacked so that it can be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
     /// The name of the module, with `_` instead of `-`.
@@ -80,7 +80,7 @@ impl Modules {
     /// be loaded. Leaves out modules that are built into the kernel image, and modules that are not found.
     ///
     /// # Errors
-    /// When a module cannot be read or unpacked, in words for the user.
+    /// When a module cannot be read or unpacked. The error says so in words for the user.
     pub fn load_order(&self, names: &[&str]) -> Result<Vec<Module>, String> {
         let mut order = Vec::new();
         ASKED_FOR.iter().chain(names).try_for_each(|name| self.add(name, &mut order))?;
@@ -131,7 +131,7 @@ fn unpacked(path: &Path) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Unpacks a file by the program `zstd`. A computer whose modules are packed this way usually has it.
+/// Unpacks a file with the program `zstd`. A computer whose modules are packed by `zstd` usually has this program.
 fn unpacked_by_zstd(path: &Path) -> io::Result<Vec<u8>> {
     let output = Command::new("zstd").args(["-dcq", "--"]).arg(path).stdin(Stdio::null()).output();
     let output = output.map_err(|error| match error.kind() {

@@ -35,8 +35,9 @@ impl Program {
     }
 }
 
-/// Returns the library files that a dynamic loader lists in `loaded`, each with the path that it gets in the guest. The
-/// loader itself keeps its path, because the program refers to it by this path. For a static program the list is empty.
+/// Returns the library files that are listed in `loaded`, the output of the dynamic loader, each with the path that it
+/// gets in the guest. The file of the loader itself keeps its path, because the program refers to it by this path. For
+/// a static program the list is empty.
 fn libraries(loaded: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     loaded.lines().filter_map(|line| {
         let line = line.strip_prefix('\t')?;

@@ -29,7 +29,8 @@ const CONSOLE: &str = "console.log";
 /// Number of lines of the console that are shown when a guest fails.
 const TAIL: usize = 12;
 
-/// The longest wait for the end of QEMU after the serial port was closed. The port closes when QEMU begins to end.
+/// The longest wait for the end of QEMU after the guest's serial port has closed. QEMU closes the port a little before
+/// its end.
 const ENDS_IN: Duration = Duration::from_secs(1);
 
 /// The text that a kernel image writes to the console if it cannot be unpacked. The guest's CPU then stops for ever.
@@ -62,7 +63,8 @@ impl Accelerator {
 /// The longest wait for the first line on a guest's console with KVM. Usually this line comes within a second.
 const KVM_WAIT: Duration = Duration::from_secs(5);
 
-/// Returns whether an image writes something to its console with KVM.
+/// Starts a kernel image in a virtual machine with KVM. Returns whether the kernel soon writes something to its
+/// console.
 fn speaks_with_kvm(image: &Image) -> bool {
     let mut command = Command::new(QEMU);
     command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "pc", "-m", "256M"]);
@@ -94,7 +96,7 @@ pub struct Wanted<'a> {
     pub modules: Option<&'a Modules>,
     /// The program to run in the machine.
     pub program: &'a Path,
-    /// The work of the first process in the virtual machine.
+    /// The plan of the first process in the virtual machine, which says what this process must do.
     pub plan: Plan,
     /// The memory of the machine.
     pub memory: &'a Memory,
@@ -224,7 +226,8 @@ impl Vm {
         Duration::from_millis(10 * fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>())
     }
 
-    /// Waits until QEMU has ended, but at most one second. This must be called after the serial port was closed.
+    /// Waits until QEMU has ended, but at most one second. This must be called after the guest's serial port has
+    /// closed, which QEMU does a little before its end.
     pub fn settle(&mut self) {
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < ENDS_IN {

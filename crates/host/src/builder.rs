@@ -143,9 +143,9 @@ impl Builder {
     }
 
     /// Sets the largest size, bytes, to which [`Memory::resize`] can grow the memory. The default, and the smallest
-    /// value, is the size at the start. The descriptor of each page is 32 bytes. Address space for all descriptors,
+    /// value, is the size at the start. Each page has a descriptor of 32 bytes. Address space for all descriptors,
     /// about a hundredth of the largest size, is taken at the start; the system refuses it if it exceeds the computer's
-    /// memory. A descriptor takes memory once the memory has grown to include its page.
+    /// memory. The descriptor of a page takes memory once the memory has grown to include the page.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -217,9 +217,9 @@ impl Builder {
     /// ends. Default: no.
     ///
     /// The cipher is AES-256-GCM-SIV, applied page by page; no two writes look alike. If a page was changed on the
-    /// disk, or the disk returns the page of an earlier write, reading it fails, as with checksums. Encryption costs
-    /// about 2 us for each page read or written on a processor with instructions for AES, many times that on other
-    /// processors, and 24 bytes of memory for each page of swap that was ever used.
+    /// disk, or the disk returns the page of an earlier write, reading it fails, as with checksums. For each page read
+    /// or written, encryption takes about 2 us on a processor with instructions for AES, and many times as long on
+    /// other processors. It also takes 24 bytes of memory for each page of swap that was ever used.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(4 << 20).swap(16 << 20).encrypt_swap(true).start()?;
@@ -263,8 +263,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of shards, 1 to 1024: how many copies of each per-CPU list exist. Default: the number of CPUs
-    /// that the process may use, but at least 2.
+    /// Sets the number of shards, 1 to 1024. The memory has a copy of each per-CPU list for each shard. Default: the
+    /// number of CPUs that the process may use, but at least 2.
     #[must_use]
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -287,10 +287,10 @@ impl Builder {
 
     /// Sets whether pages of files carry checksums. Default: no. Pages in swap always carry checksums.
     ///
-    /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. The
-    /// contents of a page that is read must equal the contents last read or written there; otherwise the read fails.
-    /// Checksums thus detect a device that loses or misplaces writes, and another program that changes the file. They
-    /// cost about 300 ns for each page of a request.
+    /// Checksums are kept in memory, 8 bytes a page, from the opening of a file until its last handle is dropped. When
+    /// a page is read from the disk, its contents must equal those that were last read from or written to this place;
+    /// otherwise the read fails. Checksums thus detect a device that loses or misplaces writes, and another program
+    /// that changes the file. They cost about 300 ns for each page of a request.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -345,9 +345,9 @@ impl Builder {
         self
     }
 
-    /// Sets whether a hit of a clean page publishes the page in a hazard pointer instead of taking a reference to it.
-    /// Such a hit is not recorded as a use of the page. Benches turn hazard pointers off to measure their gain.
-    /// Default: yes.
+    /// Sets whether a hit of a clean page pins the page by a hazard pointer instead of a reference. A hit with a hazard
+    /// pointer is not recorded as a use of the page. Benches turn hazard pointers off to measure their gain. Default:
+    /// yes.
     #[doc(hidden)]
     #[must_use]
     pub const fn hazard_pointers(mut self, are_used: bool) -> Self {
@@ -392,8 +392,8 @@ impl Builder {
         self
     }
 
-    /// Sets a function that wraps the backend (the part that carries out disk requests) of each file in a layer, for
-    /// tests.
+    /// Sets a function that puts a layer around the backend of each file, for tests. A backend is the part of the
+    /// library that carries out disk requests.
     #[doc(hidden)]
     #[must_use]
     pub fn behind(mut self, wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static) -> Self {

@@ -31,7 +31,7 @@ pub(crate) const PAGES_MAX: u64 = u32::MAX as u64 - 1023;
 pub enum Error {
     /// A file could not be opened, created or examined, or its length could not be set.
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The action that failed, such as `open the file`.
         doing: &'static str,
@@ -48,7 +48,7 @@ pub enum Error {
         source: IoError,
     },
     /// Pages of a file could not be written to the disk. A sync returns this error if a page could not be written and
-    /// the handle has got no error since then. A write to the file returns it if memory holds many pages that still
+    /// the handle has not reported this yet. A write to the file returns it if memory holds too many pages that still
     /// cannot be written. With the kernel `highwater` (or `writeback.write_failure = "keep-dirty"`), the pages stay in
     /// memory, dirty, and are written again later. Other kernels drop them.
     Write {
@@ -116,8 +116,9 @@ pub enum Error {
     Builder(String),
     /// A memory control group cannot be used as asked.
     Group {
-        /// The group's names from the top of the tree down, with slashes between them. If the group was named only by
-        /// options to open a file, this is instead `of` and the path of the file.
+        /// The names of the group and its ancestors, the top of the tree first, with slashes between them. The names
+        /// are not known if a file was to be opened in a group that was removed or belongs to another memory. Then the
+        /// word `of` and the path of the file stand in their place.
         name: String,
         /// The reason.
         kind: GroupError,

@@ -16,7 +16,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A page cache and swap-backed anonymous memory, which share a fixed size. Reclaim works as in Linux.
+/// A page cache and swap-backed anonymous memory, which share a fixed amount of memory. Reclaim works as in Linux.
 ///
 /// Handles ([`File`], [`Region`]) keep the memory alive. The memory and its handles may be used from any thread.
 ///
@@ -357,8 +357,8 @@ impl Memory {
         self.shared.engine.lru().lru_gen()
     }
 
-    /// Returns the text of [`Memory::lru_gen`] and, for each tier, the numbers of pages that refaulted, were evicted
-    /// and were protected. The form is that of `lru_gen_full` in debugfs.
+    /// Returns the text of [`Memory::lru_gen`] and, for each tier, how many pages refaulted, how many were evicted, and
+    /// how many were protected from eviction. The form is that of `lru_gen_full` in debugfs.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).kernel("7.2-mglru").start()?;

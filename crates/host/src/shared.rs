@@ -38,7 +38,8 @@ pub(crate) struct Shared {
     groups: Option<Groups>,
     /// The engine's tasks that run now: kswapd and the flushers.
     kernel_tasks: Mutex<Vec<TaskId>>,
-    /// The engine's number of each disk, by the system's device number (`st_dev`, or `st_rdev` of a block device).
+    /// The disks on which opened files lie. The key is the system's number of the disk (`st_dev`, or `st_rdev` of a
+    /// block device), and the value is the engine's number.
     backings: Mutex<BTreeMap<u64, DeviceId>>,
     /// Frames whose memory was returned to the system when the memory shrank.
     pub balloon: Mutex<Vec<FrameNumber>>,
@@ -161,7 +162,7 @@ impl Shared {
 
     /// Returns the engine's number of the disk on which a file lies. Each disk has its own dirty limits and flusher. If
     /// there are too many disks, or the system grants no thread for another flusher, returns the number of the first
-    /// disk, and the file counts to that disk.
+    /// disk, and treats the file as if it lay there.
     pub fn backing_of(&self, metadata: &Metadata) -> DeviceId {
         let number = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
         let mut backings = self.backings.lock();
@@ -182,8 +183,8 @@ impl Shared {
         Some(device)
     }
 
-    /// Adds `pages` pages to the memory: takes the frames of `balloon`, whose memory was returned to the system before,
-    /// and then makes new frames.
+    /// Adds `pages` pages to the memory. Takes frames of `balloon`, whose memory was returned to the system before, and
+    /// makes new frames if `balloon` has too few.
     pub fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
         let (engine, zone) = (&self.engine, &self.engine.memory().zones[0]);
         let again = (balloon.len() as u64).min(pages);

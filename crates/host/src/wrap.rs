@@ -19,7 +19,8 @@ impl Wrap {
         Self(Arc::new(wrap))
     }
 
-    /// Adds a file to the machine as a device, with the layer in front of the device's backend.
+    /// Adds a file to the machine as a device. Puts this layer in front of the device's backend, which carries out the
+    /// disk requests.
     ///
     /// # Errors
     /// As [`Host::add_device_behind`].

@@ -377,6 +377,55 @@ fn use_different_groups(builder: Builder) {
     memory.shutdown().unwrap();
 }
 
+/// Groups are removed while threads of other groups read their pages ahead from swap, and their numbers become those of
+/// groups with another parent. No page is counted for the wrong parent in the end.
+#[test]
+fn a_group_goes_while_others_read_its_pages_ahead() {
+    const PAGES: u64 = 64;
+    let folder = folder();
+    let memory = builder().shards(2).groups(4).swap(16 << 20).swap_folder(folder.path()).start().unwrap();
+    let parents = ["even", "odd"].map(|name| memory.group(name).unwrap());
+    let reader = memory.group("reader").unwrap();
+    let end = Instant::now() + Duration::from_secs(common::pages::soak_seconds(2));
+    let mut rounds = 0;
+    while Instant::now() < end {
+        let (parent, other) = (&parents[rounds % 2], &parents[(rounds + 1) % 2]);
+        rounds += 1;
+        let group = parent.group("short").unwrap();
+        let regions = [group.anonymous(PAGES * PAGE).unwrap(), reader.anonymous(PAGES * PAGE).unwrap()];
+        // The pages of both regions lie in swap side by side.
+        for number in 0..PAGES {
+            regions.iter().for_each(|region| region.write_at(&page(number, 1), number * PAGE).unwrap());
+        }
+        _ = memory.group("reader").unwrap().reclaim(PAGES * PAGE).unwrap();
+        _ = group.reclaim(PAGES * PAGE).unwrap();
+        let [short, long] = regions;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..PAGES {
+                    assert!(long.page(number).unwrap()[..] == page(number, 1)[..], "page {number}");
+                }
+            });
+            drop(short);
+            group.remove().unwrap();
+            // This has the number of the removed group as soon as the last page of that group is freed.
+            if let Ok(next) = other.group("next") {
+                drop(next.anonymous(PAGES * PAGE).unwrap());
+                next.remove().unwrap();
+            }
+        });
+        drop(long);
+    }
+    memory.check().unwrap();
+    for group in parents.iter().chain([&reader]) {
+        _ = group.reclaim(1 << 20);
+        group.remove().unwrap();
+        assert_eq!((group.usage(), group.swap_usage()), (0, 0), "{group:?} after {rounds} rounds: {:?}", group.stat());
+    }
+    memory.check().unwrap();
+    memory.shutdown().unwrap();
+}
+
 /// The disk writes nothing for a while. Writers of a group at its limit wait for it; they do not fail.
 #[test]
 fn a_group_full_of_dirty_pages_waits_for_the_disk() {

@@ -51,7 +51,7 @@ impl fmt::Display for WrongContents {
 
 impl std::error::Error for WrongContents {}
 
-/// A generator of the expected bytes of one file or region in one version.
+/// Generates the bytes that one version of a file or region should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     name: String,
@@ -133,8 +133,8 @@ impl Pattern {
     }
 }
 
-/// Returns the ranges of a slice that hold bytes that the run keeps. The slice has `length` bytes and begins at byte
-/// `offset` of the file.
+/// Returns those ranges of a slice whose bytes the run keeps. The slice has `length` bytes and begins at byte `offset`
+/// of the file.
 fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = offset + length as u64;
     let (step, most) = match kept {

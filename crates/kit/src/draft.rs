@@ -169,7 +169,7 @@ impl Drop for DraftFolder {
     }
 }
 
-/// Returns a hidden path in the folder of `beside`. No other process or thread uses this path.
+/// Returns a new hidden path in the folder of `beside`, which no other process or thread uses.
 fn hidden(beside: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

@@ -103,8 +103,8 @@ pub fn keeps(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns an error message if `target`, a file to be written, is a file of the store in the folder `store`, or is this
-/// folder; otherwise `None`.
+/// Returns an error message if `target`, a file to be written, is the folder `store`, or belongs to the store of runs
+/// in this folder; otherwise `None`.
 fn in_store(target: &Target, store: &Path) -> Option<String> {
     let is_run = target.path.extension().is_some_and(|ending| ending == RUN_ENDING);
     let is_within = target.path.parent() == Some(store) && is_run;

@@ -2,7 +2,7 @@
 
 use std::{fmt, path::Path};
 
-/// A fault in a file that another program or a user wrote, with its place.
+/// A fault in a file that another program or a user wrote, with the place of the fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The file.
@@ -33,7 +33,7 @@ impl Wrong {
         Self { file: file.to_owned(), line: Some(line + 1), what: what.into() }
     }
 
-    /// Makes the fault that a file is compressed in another format than gzip.
+    /// Makes the fault for a file that is compressed, but not with gzip.
     #[must_use]
     pub fn packed(path: &Path) -> Self {
         Self::of(

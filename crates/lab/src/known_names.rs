@@ -4,11 +4,12 @@ use placed::{Error, Node};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// A group of names that users know from Linux, such as sysctls, and what corresponds to the names in this program.
+/// A group of names that users know from Linux, such as sysctls, with an explanation of what this program has in their
+/// place.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
-    /// The names in the group, with their folders: `vm.swappiness`.
+    /// The names in the group. A name begins with its folder in `/proc/sys`, if it has one: `vm.swappiness`.
     pub names: Vec<String>,
     /// How this program models the named thing, or what this program has in its place.
     pub says: String,
@@ -50,7 +51,8 @@ const FOLDERS: [&str; 9] = [
     "/",
 ];
 
-/// Splits a name at slashes and dots into its parts, without the folder of Linux in which the name is a file.
+/// Splits a name such as `/proc/sys/vm/swappiness` or `vm.swappiness` at slashes and dots into its parts. Leaves out a
+/// leading folder, such as `/proc/sys/`.
 fn parts(name: &str) -> Vec<String> {
     let lower = name.trim().to_lowercase();
     let rest = FOLDERS.iter().find_map(|folder| lower.strip_prefix(folder)).unwrap_or(&lower);

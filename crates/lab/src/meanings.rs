@@ -7,8 +7,8 @@ use documented::DocumentedFields;
 use machine::Step;
 use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig};
 
-/// Keys of a machine file, with their meanings, that are neither struct fields with a comment nor steps of the cost
-/// table. All other keys take their meanings from these comments.
+/// The keys of a machine file that no doc comment explains, with their meanings. All other keys are struct fields or
+/// steps of the cost table, and take their meanings from the comments there.
 const OTHERS: [(&str, &str); 11] = [
     ("about", "One line about it."),
     ("base", "The machine that this one is but for what follows: a name, or a file beside this one."),
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_meaning_is_one_line_with_the_workloads_that_have_it() {
-        assert_eq!(of_machine("cpu.count").as_deref(), Some("Logical CPUs."));
+        assert_eq!(of_machine("cpu.count").as_deref(), Some("Number of logical CPUs."));
         assert_eq!(of_machine("cost.scan_page").as_deref(), Some(Step::ScanPage.about().trim()));
         assert_eq!((of_machine("cpu.cuont"), of_param("nonesuch")), (None, Vec::new()));
         let found = of_param("sync_every");

@@ -1146,9 +1146,12 @@ fn a_key_is_explained_with_its_values_and_who_has_which() {
         assert!(by_value(&text, "60").contains("6.18-classic"), "{text}");
     }
     let cpus = print(&["explain", "machine.cpu.count"]);
-    assert!(cpus.contains("Logical CPUs.") && cpus.contains("parallelio-8g"), "{cpus}");
+    assert!(cpus.contains("Number of logical CPUs.") && cpus.contains("parallelio-8g"), "{cpus}");
     let hogs = print(&["explain", "params.hogs"]);
-    assert!(hogs.contains("\n  16 (assumed: ") && hogs.contains("  Tasks that write memory. `--set"), "{hogs}");
+    assert!(
+        hogs.contains("\n  16 (assumed: ") && hogs.contains("  Number of hogs, the tasks that write memory. `--set"),
+        "{hogs}"
+    );
     assert!(message(2, &["explain", "swapiness"]).contains("did you mean `lru.swappiness`?"));
 }
 

@@ -159,6 +159,8 @@ impl Desk {
                 }
             }
             ("toml", ("in", file)) => self.load(&changed(&read(&self.file(file)), text), false),
+            // A job file of fio, for later commands of the page.
+            ("ini", ("", _)) => fs::write(self.path("job.fio"), text).expect("a temporary file"),
             ("toml", (expected @ ("" | "refused"), _)) => self.load(text, expected == "refused"),
             ("sh" | "span", (expected @ ("" | "refused"), _)) => {
                 self.parse(text);

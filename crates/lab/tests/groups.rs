@@ -104,6 +104,45 @@ fn tasks_that_nobody_has_and_groups_without_pages_are_told() {
 }
 
 #[test]
+fn a_run_whose_tasks_were_all_killed_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("kernel.log");
+    let arguments = ["anon", "--scale", "1/16", "--group", "a:max_mib=2,oom_group=true,tasks=anon*", "--all"];
+    let output = highwater(&[&["run"][..], &arguments, &["--kernel-log", log.to_str().unwrap()]].concat());
+    let [text, told] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert_eq!(output.status.code(), Some(1), "{text}{told}");
+    let row = text.lines().find(|line| line.trim_start().starts_with("Ops anon")).unwrap_or_else(|| panic!("{text}"));
+    assert!(row.ends_with("killed (4 of 4)"), "{text}");
+    let whole = "seed 1: killed (4 of 4): the out-of-memory killer ended every task of the workload, `anon ";
+    assert!(told.contains(whole), "{told}");
+    assert_eq!(fs::read_to_string(log).unwrap().matches("Killed process").count(), 4);
+    // Beside it, a run with enough memory has figures.
+    let beside = ["--set", "machine.group.a.max_mib=2,512"];
+    let output = highwater(&[&["compare"][..], &arguments, &["--kernels", "6.18-classic"], &beside].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let row = text.lines().find(|line| line.trim_start().starts_with("Ops anon")).unwrap_or_else(|| panic!("{text}"));
+    assert!(row.contains("killed (4 of 4)") && !row.trim_end().ends_with("killed (4 of 4)"), "{text}");
+    // Runs that measure kills have not failed.
+    report(&["run", "exhaust", "--scale", "1/64"]);
+}
+
+#[test]
+fn groups_of_version_1_have_a_soft_limit() {
+    let run = |group: &str| {
+        let rows = ["--rows", "memory.peak", "--format", "csv", "--scale", "1/16", "--kernel", "6.1-classic"];
+        let text = report(&[&["run", "randread", "--group", group], &rows[..]].concat());
+        let row = text.lines().find(|line| line.contains("a: memory.peak")).unwrap_or_else(|| panic!("{text}"));
+        row.split(',').nth(5).unwrap().parse::<f64>().unwrap()
+    };
+    let [free, soft] = ["a:tasks=randread 0", "a:soft_mib=16,tasks=randread 0"].map(run);
+    // The soft limit is 1 MiB at this scale. The group is above it until kswapd runs.
+    assert!(soft < 0.8 * free, "{soft} {free}");
+    let told = refused(&["run", "randread", "--group", "a:soft_mib=8,low_mib=4"]);
+    assert!(told.contains("--group a:low_mib=4: `low_mib` of `a` is of version 2"), "{told}");
+}
+
+#[test]
 fn groups_that_cannot_be_are_refused_with_file_and_line_or_the_option() {
     let of_option = |group: &str| refused(&["run", "randread", "--group", group]);
     assert!(of_option("a:max_mb=5").contains("unknown key `max_mb`: did you mean `max_mib`?"));

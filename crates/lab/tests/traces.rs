@@ -134,3 +134,28 @@ fn a_seed_decides_what_is_made() {
     assert!(desk.ends(2, "trace synth zipf --output d").1.contains("pages 0: expected `pages=`"));
     assert!(!desk.path("d").exists());
 }
+
+#[test]
+#[cfg(all(feature = "linux", target_os = "linux", target_env = "gnu"))]
+fn a_command_is_recorded_and_described() {
+    let desk = Desk::new();
+    desk.file("a", vec![7; 30_000]);
+    let (printed, said) = desk.ends(0, "trace record --output a.hwtrace -- dd if=a of=b bs=10000 status=none");
+    assert_eq!(printed, "");
+    assert!(said.starts_with("Recorded dd if=a of=b"), "{said}");
+    assert!(said.contains("29.3 kB read, 29.3 kB written") && said.contains("not seen"), "{said}");
+    let (text, _) = desk.ends(0, "trace info a.hwtrace");
+    assert!(text.contains("requests"), "{text}");
+    let (_, said) = desk.ends(1, "trace record --output a.hwtrace -- dd if=missing status=none");
+    assert!(said.contains("its record is complete"), "{said}");
+    for line in [
+        "trace record --output b.hwtrace",
+        "trace record --output b.hwtrace -- no-such-program-here",
+        "trace record --output b.hwtrace --pid 1 -- ls",
+        "trace record --output b.hwtrace --seconds 0 -- ls",
+        "trace record --output b.hwtrace --cgroup no-such-cgroup -- ls",
+    ] {
+        desk.ends(2, line);
+        assert!(!desk.path("b.hwtrace").exists(), "{line}");
+    }
+}

@@ -27,7 +27,7 @@ const SHORT: Nanos = Nanos::from_millis(20);
 /// A function that a task of a test carries out, with its machine and the state that the tasks share.
 pub type Act<G> = fn(&<G as Ground>::Machine, &Stage<<G as Ground>::Machine>);
 
-/// Provides the test suite with machines under test, and starts the tasks of each test on one.
+/// Makes a machine under test for each test of the suite, and starts the test's tasks on this machine.
 pub trait Ground: Sized {
     /// The machine under test.
     type Machine: Machine;
@@ -182,7 +182,7 @@ pub fn a_wake_after_the_ticket_is_not_lost<G: Ground>() {
     );
 }
 
-/// Tests that no wake-up is lost between two tasks that wake each other in turn, some hundred times.
+/// Tests that no wake-up is lost between two tasks that wake each other in turn, 200 times each.
 pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     fn play<M: Machine>(machine: &M, stage: &Stage<M>, parity: u64) {
         for _ in 0..200 {
@@ -439,8 +439,7 @@ pub fn tasks_that_relax_let_others_run<G: Ground>() {
     G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
 }
 
-/// Tests that a task that begins spans and makes notes ([`crate::Observe`]), around a wait and under a lock, behaves as
-/// without them.
+/// Tests that a task waits, and holds a lock, as usual while it reports to a profile or trace ([`crate::Observe`]).
 pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     G::run(
         &[

@@ -38,7 +38,7 @@ pub enum IoError {
     NoSpace,
     /// A read went beyond the end of the file, because another process had made the file shorter.
     Truncated,
-    /// A block has other contents than those that this program last read from it or wrote to it.
+    /// The contents of a block that was read are not those that this program last read from the block or wrote to it.
     Checksum,
     /// The operating system reported an error by its number (`errno`).
     Os(i32),

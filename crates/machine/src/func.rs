@@ -1,7 +1,7 @@
 //! [`Func`]: the kernel functions under whose names profiles record CPU time.
 
-/// A function of the Linux kernel under whose name a profile shows CPU time of the engine. The names are those of Linux
-/// 3.10 and of kernels of about that age.
+/// A function of the Linux kernel. A profile shows CPU time of the engine under the name of the function that does the
+/// same work in Linux. The names are those of Linux 3.10 and of kernels of about that age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Func {

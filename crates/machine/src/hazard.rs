@@ -16,7 +16,7 @@ pub type HazardPointer<'a, M> = <<M as Machine>::Hazards as Hazards>::Pointer<'a
 
 /// The hazard pointers of a machine's tasks. Machines without hazard pointers use [`NoHazards`].
 pub trait Hazards: 'static {
-    /// A hazard pointer in which a frame is published. [`Hazards::withdraw`] ends the publication.
+    /// A hazard pointer that publishes one frame, until [`Hazards::withdraw`] is called.
     type Pointer<'a>: Copy
     where
         Self: 'a;

@@ -183,9 +183,9 @@ pub trait Machine: Observe + Sized + 'static {
 
     // ---- work ----
 
-    /// Charges the calling task, or the interrupt that makes the call, with the CPU time that a simulated machine takes
-    /// for `n` times the work `step`. Other tasks and completions of requests may run meanwhile. On a machine of real
-    /// threads, this method does nothing, because work takes real time.
+    /// Charges the caller, a task or an interrupt, with the CPU time of `n` steps of the kind `step`. On a simulated
+    /// machine, other tasks and completions of requests may run during this time. On a machine of real threads, this
+    /// method does nothing, because work takes real time.
     ///
     /// May be called in any context, also in interrupts and under locks.
     fn spend(&self, step: Step, n: u32);
@@ -201,8 +201,8 @@ pub trait Machine: Observe + Sized + 'static {
     }
 
     /// Lets another task run. The engine calls this method in a loop that checks again and again whether another task
-    /// has done something. The call takes no simulated time. So the loop must spend time before each check, or the
-    /// other task must spend time before it is done; otherwise time would stand still.
+    /// has done something. The call takes no simulated time. So the loop or the other task must spend time by itself
+    /// ([`Machine::spend`]); otherwise simulated time would stand still.
     ///
     /// May sleep, so only a task that holds no lock and no slot may call it.
     fn relax(&self);

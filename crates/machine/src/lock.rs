@@ -17,7 +17,7 @@ pub enum LockClass {
     Swap,
     /// The index of one file, or of the swap cache (`i_pages`; in older kernels `tree_lock`).
     IPages,
-    /// LRU lists (`lru_lock`).
+    /// A lock of LRU lists (`lru_lock`).
     Lru,
     /// Free lists of one zone (`zone.lock`).
     Zone,

@@ -22,14 +22,14 @@ pub struct Met {
     pub not_swappable: u64,
     /// Mapped pages that could not be unmapped, or that the reclaiming task may not unmap.
     pub mapped: u64,
-    /// Pages with more references than expected: a reader holds one, or the page has just lost its owner.
+    /// Pages with more references than expected: a reader holds a reference, or the page has just lost its owner.
     pub held: u64,
     /// Pages whose last write failed.
     pub write_failed: u64,
 }
 
 impl Met {
-    /// Adds the page counts of `other`, another reclaim, to those of `self`.
+    /// Adds the page counts of another reclaim, `other`, to those of `self`.
     pub const fn add(&mut self, other: &Self) {
         self.freed += other.freed;
         self.locked += other.locked;
@@ -120,7 +120,7 @@ pub enum WaitReason {
     FileWriteback,
     /// A device's queue has no free place.
     DeviceQueue,
-    /// Too many pages are dirty. The task, a writer, pauses, or waits until pages have been written.
+    /// Too many pages are dirty. The task, which writes, pauses or waits until some of them have been written.
     DirtyLimit,
     /// The dirty pages of a file cannot be written at present. The task waits before it makes more pages of the file
     /// dirty.
@@ -141,7 +141,8 @@ pub enum WaitReason {
     Isolated,
     /// More pages are under writeback than reclaim allows (`throttle_vm_writeout`).
     VmWriteout,
-    /// Kswapd, or a task in direct reclaim, sleeps between two passes over the zones, until a device's queue has room.
+    /// The task (kswapd, or a task in direct reclaim) has finished a pass over the zones, and waits until a device's
+    /// queue has room before it begins the next pass.
     ReclaimPass,
     /// The task's reclaim met dirty pages, or pages under writeback. The task waits until pages have been written.
     UnwrittenPages,
@@ -163,7 +164,7 @@ impl WaitReason {
     }
 }
 
-/// A guard that tells the machine why the calling task sleeps, if the task sleeps before the guard is dropped
+/// A guard that tells the machine the reason for any sleep of the calling task until the guard is dropped
 /// ([`Observe::note_wait`]). Guards are not nested: only the code that sleeps makes one.
 #[must_use = "the wait ends at once"]
 pub struct Waiting<'a, O: Observe>(&'a O);

@@ -42,8 +42,8 @@ pub trait Observe {
         let _ = group;
     }
 
-    /// Reports the reason for which the calling task sleeps, if it does, from now on until a call with `None`. Waits
-    /// are not nested. [`crate::Waiting`] makes both calls. The default implementation does nothing.
+    /// Reports the reason for any sleep of the calling task from now on, until a call with `None`. Waits are not
+    /// nested. [`crate::Waiting`] makes both calls. The default implementation does nothing.
     #[inline]
     fn note_wait(&self, reason: Option<WaitReason>) {
         let _ = reason;

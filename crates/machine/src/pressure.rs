@@ -87,7 +87,7 @@ impl Averages {
 pub struct Trigger {
     /// `true` if all tasks must be stalled (`full`); `false` if one is enough (`some`).
     pub is_full: bool,
-    /// Stall time within the window that raises an event.
+    /// Stall time that raises an event when it is reached within one window.
     pub threshold: Nanos,
     /// Length of the window in which the stall time is counted. At most one event is raised in a window.
     pub window: Nanos,
@@ -96,7 +96,7 @@ pub struct Trigger {
 /// Shortest and longest window of a trigger.
 const WINDOWS: [Nanos; 2] = [Nanos::from_millis(500), Nanos::from_secs(10)];
 
-/// Number of times that the stall time of a trigger is read in one window.
+/// Number of times per window that a trigger's stall time is read.
 pub const LOOKS_IN_WINDOW: u64 = 10;
 
 impl Trigger {
@@ -169,7 +169,8 @@ mod tests {
         assert_eq!(Pressure { some, full }.to_string(), text);
     }
 
-    /// The averages after n periods at share s are `s × (1 - exp(-2n/T))`, and then decay by `exp(-2/T)` a period.
+    /// After n periods at share s, each average is `s × (1 - exp(-2n/T))`. Each period without stalls then multiplies
+    /// the average by `exp(-2/T)`.
     #[test]
     fn averages_follow_the_recurrence() {
         let mut averages = Averages::default();

@@ -68,7 +68,7 @@ steps! {
     IndexInsert = "index_insert",
     /// Take one page out of a file's index.
     IndexRemove = "index_remove",
-    /// Leave a shadow in the slot of one page: the cost in addition to that of emptying the slot.
+    /// Store a shadow in the slot of one page, after the slot was emptied (which is a step of its own).
     ShadowStore = "shadow_store",
     /// Move one page from one LRU list to another, or put it on its first list, under the LRU lock.
     LruMove = "lru_move",
@@ -98,7 +98,7 @@ steps! {
     SwapSlot = "swap_slot",
     /// Prepare one page for a write in the file system, and finish the write: reserve a block, hold the journal.
     WriteBegin = "write_begin",
-    /// Account one page dirty or clean.
+    /// Account one page as dirty or as clean.
     DirtyPage = "dirty_page",
     /// Enter the function that writes one page for reclaim: walk the page's buffers, and decide whether to write it.
     WritePage = "write_page",
@@ -108,7 +108,7 @@ steps! {
     BioPage = "bio_page",
     /// Queue one request at a device.
     SubmitRequest = "submit_request",
-    /// End the I/O of one page in its completion.
+    /// End the I/O of one page when its request has completed.
     EndPage = "end_page",
     /// Look at one object of a slab cache.
     SlabObject = "slab_object",

@@ -103,7 +103,7 @@ impl fmt::Display for FrameNumber {
     }
 }
 
-/// The order of a block of contiguous pages: the base-2 logarithm of their number.
+/// The order of a block of contiguous pages: the base-2 logarithm of the number of its pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Order(pub u8);
 

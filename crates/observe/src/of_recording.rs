@@ -6,13 +6,13 @@ use machine::Nanos;
 use recordings::PAGE_KIB;
 use recordings::format::Recording;
 
-/// The relation between a column of a recording and a counter of `/proc/vmstat`.
+/// How a column of a recording is converted to a counter or a level of `/proc/vmstat`.
 enum Is {
-    /// The column is a rate per second. For each unit of the column, the counter grows by this many pages or events.
+    /// The column is a rate per second. This factor converts the rate to the unit of the counter, pages or events.
     Rate(f64),
-    /// The column is the number of events in each sample.
+    /// The column is the number of events in each sample, by which the counter grows.
     Count,
-    /// The column is a level in KiB. The counter's level is in pages.
+    /// The column is a level in KiB, which is converted to pages.
     Level,
 }
 
@@ -53,8 +53,8 @@ const COLUMNS: [(&str, &str, Is); 33] = [
     ("oom_kill", "oom_kill", Is::Count),
 ];
 
-/// Returns counters and levels at the end of each sample. Time is counted from the start of the recording; gaps
-/// between samples are left out.
+/// Converts a recording to a series: counters and levels at the end of each sample. Times count from the start of the
+/// recording, without the gaps between samples.
 #[must_use]
 pub fn series(recording: &Recording) -> Series {
     let samples = &recording.samples;

@@ -21,8 +21,8 @@ use sim::TaskId;
 use sim::trace::{Activity, Noted, Slice, Trace};
 use std::collections::BTreeMap;
 
-/// Text for the part of a stall that a trace does not explain, because it lies outside of the trace's window, came
-/// after its largest number of slices, or was too short to be recorded.
+/// Text for the part of a stall that a trace does not explain, because this part lies outside of the trace's window,
+/// came after the trace had reached its largest number of slices, or was too short to be recorded.
 const UNTOLD: &str = "for what the trace does not say";
 
 /// The cause of a stall.
@@ -34,25 +34,25 @@ pub enum Cause {
     HeldBack(HeldBack),
 }
 
-/// A part of a stall.
+/// A wait that is a part of a stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
     /// The thing that the task waited for, in words.
     pub on: String,
     /// Duration of the wait.
     pub time: Nanos,
-    /// The tasks that held the thing, or that did the work that the task waited for: each in words, with its time, the
-    /// longest first.
+    /// The tasks that made the task wait, because they held the thing or did the work that it waited for. Each is
+    /// described in words, with the time for which it did so during the wait. The longest time comes first.
     pub held_by: Vec<(String, Nanos)>,
 }
 
-/// Similar stalls of a task, which have the same request and the same main reason for sleep. The fields describe the
-/// longest of them, except for `count` and `total`.
+/// A group of similar stalls of one task, which have the same cause and the same main reason for sleep. `count` and
+/// `total` are about the whole group; all other fields describe its longest stall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// Number of similar stalls.
+    /// Number of stalls in the group.
     pub count: usize,
-    /// Total duration of the similar stalls.
+    /// Total duration of the stalls in the group.
     pub total: Nanos,
     /// The task's name, which is also the name of its track in the trace.
     pub task: String,
@@ -62,13 +62,14 @@ pub struct Stall {
     pub to: Nanos,
     /// The cause of the stall.
     pub cause: Cause,
-    /// CPU time that the task used during the stall, without spinning.
+    /// CPU time that the task used during the stall, except for spinning for locks.
     pub worked: Nanos,
     /// The stall's waits, longest first.
     pub waits: Vec<Wait>,
     /// Work that disks did during the stall, in words.
     pub disks: Vec<String>,
-    /// The longest slice of the task's track within the stall: name and start.
+    /// The longest event with a duration (slice) that the trace shows in the task's track within the stall: its name
+    /// and its start.
     pub slice: Option<(&'static str, Nanos)>,
 }
 
@@ -95,12 +96,13 @@ pub struct Stalls {
     pub tasks: usize,
     /// Number of groups of similar stalls.
     pub groups: usize,
-    /// The groups of similar stalls whose longest stalls are the longest, the longest first.
+    /// The groups of similar stalls that are explained, sorted by the duration of their longest stall, the longest
+    /// first.
     pub longest: Vec<Stall>,
 }
 
-/// Finds the stalls in a run that take at least `over`, and puts similar ones into a group. Explains the `most`
-/// groups with the longest stalls; a group is explained by its longest stall.
+/// Finds the stalls in a run that take at least `over`, and groups similar stalls. Explains the longest stall of each
+/// group, for at most `most` groups: those with the longest stalls.
 #[must_use]
 pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     let trace = &run.trace;
@@ -136,7 +138,7 @@ pub fn find(run: &RunTrace, over: Nanos, most: usize) -> Stalls {
     }
 }
 
-/// The properties that similar stalls share.
+/// The properties that are equal in all stalls of a group of similar stalls.
 #[derive(PartialEq)]
 struct Alike<'a> {
     task: TaskId,
@@ -144,7 +146,8 @@ struct Alike<'a> {
     slept_for: Option<WaitReason>,
 }
 
-/// The cause of a stall without its varying details.
+/// The cause of a stall as far as it decides which stalls are similar. Details such as times and numbers of pages are
+/// left out.
 #[derive(PartialEq)]
 enum Wanted<'a> {
     Pages { order: Order, gfp: &'a str, zone: &'a str, is_served: bool },
@@ -202,7 +205,7 @@ fn overlap(slice: &Slice, from: Nanos, to: Nanos) -> Nanos {
     slice.to.min(to).since(slice.from.max(from))
 }
 
-/// Adds `time` to the sum that `times` keeps for `name`.
+/// Adds `time` to the sum of times that the map `times` has for `name`.
 fn add(times: &mut BTreeMap<String, Nanos>, name: String, time: Nanos) {
     if time > Nanos(0) {
         *times.entry(name).or_default() += time;
@@ -309,8 +312,7 @@ impl Look<'_> {
         &self.trace.tasks[task.0 as usize]
     }
 
-    /// Returns the function that a task was in at a moment: the innermost recorded one. Returns none if none was
-    /// recorded.
+    /// Returns the innermost recorded function that a task was in at the moment `at`; none if no function was recorded.
     fn function_of(&self, task: TaskId, at: Nanos) -> Option<Func> {
         let is_in = |slice: &&&Slice| slice.from <= at && at < slice.to;
         let of = self.within.iter().filter(is_in).filter_map(|slice| match slice.what {
@@ -406,7 +408,8 @@ impl Look<'_> {
     /// Returns the work of each disk, in words: `sda: 3 reads of 24 pages and 40 writes of 1200 pages under way, the
     /// longest took 30 ms`.
     fn disks(&self, from: Nanos, to: Nanos) -> Vec<String> {
-        /// Number of requests and of pages for reads and writes, and the duration of the longest request.
+        /// The requests of a disk: for reads and for writes, the number of requests and the number of pages; and the
+        /// duration of the longest request.
         #[derive(Default)]
         struct Done([(u64, u64); 2], Nanos);
         let mut disks: BTreeMap<u32, Done> = BTreeMap::new();
@@ -443,8 +446,8 @@ mod tests {
         Slice { from: Nanos(from), to: Nanos(to), what }
     }
 
-    /// The stall takes 100 ns: 10 of work, 20 of spinning for a lock that kswapd held, 30 in a queue behind kswapd, 25
-    /// of backing off, 15 unexplained.
+    /// The stall takes 100 ns. The task works for 10 ns, spins for 20 ns for a lock that kswapd held, waits for 30 ns
+    /// in a queue behind kswapd, and pauses for 25 ns; 15 ns are unexplained.
     #[test]
     fn a_stall_is_told_by_what_it_waited_for() {
         let (waiter, kswapd, disk) = (TaskId(0), TaskId(1), DeviceId(0));

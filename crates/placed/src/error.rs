@@ -26,13 +26,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// Largest number of characters of a name or a value that are shown between backquotes.
+/// If a message quotes a name or a value, it shows at most this number of characters.
 const QUOTED_MAX: usize = 200;
 
 /// An error in a TOML text, with its place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The place, if it is known.
+    /// The file and line of the value that the error is about; none if unknown.
     pub place: Option<Place>,
     /// The message, in lower case. It names the wrong values and may end with a hint.
     pub message: String,
@@ -111,7 +111,7 @@ fn values(count: usize) -> String {
     format!("{count} {}", if count == 1 { "value" } else { "values" })
 }
 
-/// Returns, in plain words, what serde expected: for the user who wrote the file and does not know Rust's types.
+/// Describes what serde expected, in plain words for a user who wrote the file and does not know Rust's types.
 fn plainly(expected: &dyn de::Expected) -> String {
     let words = expected.to_string();
     let range = |low: i128, high: i128| format!("a whole number from {low} to {high}");

@@ -1,10 +1,10 @@
 //! Finds the known name that a user probably meant by a wrong name.
 
-/// Largest number of characters of a wrong name that is compared with known names. No known name is longer, and the
-/// time of a comparison grows with the length.
+/// A wrong name with more characters than this is not compared with known names. No known name is longer, and the time
+/// of a comparison grows with the length.
 const COMPARED_MAX: usize = 100;
 
-/// Returns the known name that is most similar to `found`, if `found` may be this name with a typing error.
+/// Returns the known name that is most similar to `found`, if `found` may be a misspelling or a part of this name.
 #[must_use]
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['_', '.', ' '], "-");

@@ -10,11 +10,11 @@ use crate::{
 /// A TOML value with its place in a file. Two nodes are equal if their values are equal, wherever they come from.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// The place of the value.
+    /// The file and the line of the value.
     pub place: Place,
     /// The comment at the end of the value's line, which names the source of the value.
     pub comment: Option<String>,
-    /// The value.
+    /// The TOML value.
     pub value: Value,
 }
 
@@ -106,7 +106,7 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    /// Returns the first element of a list, and any other node itself.
+    /// Returns the first element if the node is a list with elements; otherwise returns the node itself.
     #[must_use]
     pub fn first(&self) -> &Self {
         match &self.value {

@@ -9,7 +9,7 @@ use crate::{
     node::{Entry, Node, Value},
 };
 
-/// A text with the starts of its lines, to find the line and the comment of the value at a byte offset.
+/// A text and the byte offsets at which its lines start. They serve to find the line and the comment of a value.
 struct Lines<'t> {
     file: Arc<str>,
     text: &'t str,

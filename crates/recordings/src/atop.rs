@@ -33,7 +33,7 @@ pub const PARSABLE: Format = Format {
     read: read_parsable,
 };
 
-/// The recording so far, and the fields of the sample that is being read.
+/// A recording that is being read: the samples so far, and the fields of the present sample.
 #[derive(Default)]
 struct Building {
     recording: Recording,
@@ -113,8 +113,8 @@ fn seconds_of(word: &str) -> Option<f64> {
     (seconds > 0.0).then_some(seconds)
 }
 
-/// Reads a figure: a count, which is abbreviated if long (`9000`, `12e5`), a size in KiB (`1.2G`, `300.5M`), or a share
-/// (`20%`).
+/// Reads a figure: a count, which `atop` abbreviates if it is long (`9000`, `12e5`), a size such as `1.2G`, which is
+/// converted to KiB, or a share (`20%`).
 fn figure_of(word: &str) -> Option<f64> {
     let units = [('K', 1.0), ('M', 1024.0), ('G', 1024.0 * 1024.0), ('T', 1024.0 * 1024.0 * 1024.0)];
     match units.iter().find(|(unit, _)| word.ends_with(*unit)) {
@@ -123,7 +123,7 @@ fn figure_of(word: &str) -> Option<f64> {
     }
 }
 
-/// Fields that are read: the label of the line, the field's name in the line, and the name that it gets in a sample.
+/// Fields that are read. Each has the label of its line, its name in the line, and the name that it gets in a sample.
 const FIELDS: [(&str, &str, &str); 18] = [
     ("PAG", "scan", "pgscan"),
     ("PAG", "steal", "pgsteal"),
@@ -191,8 +191,8 @@ fn add_fields(building: &mut Building, line: &str) {
     }
 }
 
-/// Returns whether a line belongs to the table of processes, which is not read. Such a line is the table's heading,
-/// or begins with a number.
+/// Returns whether a line belongs to the table of processes, which is not read: it is the heading of this table, or
+/// begins with a number.
 fn is_of_processes(words: &[&str]) -> bool {
     words.first().is_some_and(|word| ["PID", "***"].contains(word) || word.bytes().all(|byte| byte.is_ascii_digit()))
         || words.last().is_some_and(|word| word.contains('/'))
@@ -210,8 +210,8 @@ fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64,
         .and_then(|()| Some((*label, *host, seconds_of_day(time)?, number(seconds)?, rest)))
 }
 
-/// Fields that are read: the label of the line, the field's position after the interval (from 0), and the name that
-/// it gets in a sample. Sizes are in pages; the field at position 0 is the size of a page, bytes.
+/// Fields that are read. Each has the label of its line, its position after the interval (counted from 0), and the name
+/// that it gets in a sample. Sizes are in pages; the field at position 0 is the size of a page, bytes.
 const PLACES: [(&str, usize, &str); 14] = [
     ("PAG", 1, "pgscan"),
     ("PAG", 2, "allocstall"),

@@ -21,7 +21,7 @@ pub const PLOT: Format = Format {
     read,
 };
 
-/// Columns about memory, each with its name in `sar`. Rates are pages per second.
+/// Columns about memory, each with its name in `sar`. Rates are in pages per second.
 const COLUMNS: [(&str, &str); 14] = [
     ("[MEM]Tot", "kbmemtotal"),
     ("[MEM]Free", "kbmemfree"),
@@ -122,13 +122,14 @@ pub const TEXT: Format = Format {
     read: read_text,
 };
 
-/// Largest number of lines from the line that names groups of columns to the line of column names, including notes.
+/// Largest number of lines in a heading, from the line that names groups of columns to the line with the column names,
+/// including notes between them.
 const GROUP_LINES_MAX: usize = 8;
 
-/// Largest number of lines in a record before the lines about memory: each CPU and each disk may have one.
+/// Largest number of lines in a record before its lines about memory. There may be a line for each CPU and each disk.
 const SECTION_LINES_MAX: usize = 500;
 
-/// Returns whether a line is the title of the memory section of `--verbose`.
+/// Returns whether a line is the title of the section about memory, which `collectl --verbose` prints.
 fn is_summary(line: &str) -> bool {
     line.trim_start().starts_with("# MEMORY SUMMARY")
 }
@@ -146,8 +147,8 @@ fn are_of_memory(names: &[&str]) -> bool {
         || names.windows(4).any(|four| four == ["Total", "Used", "Free", "Buff"])
 }
 
-/// Returns the `sar` name of each column; none for columns that are not read. Some names occur twice: `Total` for
-/// memory and for swap, `In` for swap and for files.
+/// Returns the name that each column has in `sar`; none for a column that is not read. Some of the given names occur
+/// twice: `Total` for memory and for swap, `In` for swap and for files.
 fn called(names: &[&str]) -> Vec<Option<&'static str>> {
     let start = names.iter().position(|name| matches!(*name, "Total" | "Free")).unwrap_or(0);
     let nth = |at: usize| names[start..at].iter().filter(|name| **name == names[at]).count();
@@ -169,7 +170,8 @@ fn called(names: &[&str]) -> Vec<Option<&'static str>> {
     (0..names.len()).map(|at| if at < start { None } else { one(at) }).collect()
 }
 
-/// Reads a figure that `collectl` abbreviated: a size in KiB or a larger unit, or a count in thousands.
+/// Reads the figure `word` of the column `name`, which `collectl` may have abbreviated: a size with its unit, or a
+/// count in thousands.
 fn short(word: &str, name: &str) -> Option<f64> {
     let figure = match name.starts_with("kb") {
         true => size_kib(word, 1.0),

@@ -5,22 +5,24 @@ use crate::{Figures, Sample, looks};
 use kit::wrong::Wrong;
 use std::collections::BTreeMap;
 
-/// A text format: its name, the features by which a text in it is recognised, and its reader.
+/// A text format, with functions that recognise and read texts in this format.
 pub struct Format {
     /// The format's name, which is that of a command or a file.
     pub name: &'static str,
     /// The features by which the format is recognised, in words for a message.
     pub how: &'static str,
-    /// Returns whether a block in this format begins at the first of the given lines. The function may also look at
-    /// the lines after it.
+    /// Returns whether a block (consecutive lines in this format) begins at the first of the given lines. The function
+    /// may also look at the lines after the first.
     pub begins: fn(&[Line<'_>]) -> bool,
-    /// Returns whether a line certainly belongs to a block that has begun. No other format then begins at this line.
+    /// Returns whether a line certainly belongs to a block in this format that began before it. No block in another
+    /// format then begins at the line.
     pub holds: fn(&str) -> bool,
-    /// Reads a block. Lines that do not belong to the format are left out and noted.
+    /// Reads a block (lines in this format). Lines that do not belong to the format are left out, and added to the
+    /// [`LeftOut`].
     pub read: fn(&Block<'_>, &mut LeftOut) -> Result<Vec<Told>, Wrong>,
 }
 
-/// The contents that a reader found in a block of lines.
+/// The contents of a block of lines, as its reader found them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// Figures over time.
@@ -49,7 +51,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Appends a later recording from the same computer. If its times would be earlier than those of this recording,
+    /// Appends a later recording from the same computer. If times of `later` are earlier than those of this recording,
     /// they are moved by whole days.
     pub fn append(&mut self, later: Self) {
         const DAY: f64 = 86_400.0;

@@ -10,7 +10,7 @@ use super::text::{Block, Line, Text};
 use super::{atop, collectl, procps, sadf, sar, sysstat, vmstat_disks};
 use kit::wrong::Wrong;
 
-/// All formats. If several formats begin at a line, the first of them is used.
+/// All formats. If several formats recognise a line as the beginning of a block, the first of these formats is used.
 pub const ALL: &[&Format] = &[
     &procps::VMSTAT,
     &procps::SUMS,
@@ -45,9 +45,9 @@ pub const ALL: &[&Format] = &[
 pub struct Document {
     /// The name of the file.
     pub file: String,
-    /// The contents of the file's blocks, each with the number of its first line.
+    /// The contents of the file's blocks (lines in one format each), with the number of each block's first line.
     pub told: Vec<(usize, Told)>,
-    /// Parts that were left out, each with the reason.
+    /// Parts of the file that were left out, each with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ impl Document {
 /// state it.
 ///
 /// # Errors
-/// When nothing in the text is recognised, or nothing recognised can be read.
+/// When nothing in the text is recognised, or when nothing of what is recognised can be read.
 pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document, Wrong> {
     let Text { lines, commands, mut left_out } = Text::of(text);
     let blocks = match cgroup_files::file_name(file) {
@@ -97,7 +97,8 @@ pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document,
     Ok(Document { file: file.to_owned(), told, left_out: left_out.told() })
 }
 
-/// Divides lines into blocks of one format each. Returns the format of each block, and the index of its first line.
+/// Divides lines into blocks, each of lines in one format. Returns the format of each block, and the index of its first
+/// line.
 fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     let mut blocks: Vec<(&'static Format, usize)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
@@ -114,7 +115,7 @@ fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
     blocks
 }
 
-/// A function that recognises a kind of text that is not read: it returns whether a line belongs to such a text.
+/// A function that returns whether a line belongs to one kind of text, which this program recognises but does not read.
 type IsOf = fn(&str) -> bool;
 
 /// Kinds of text that are recognised but not read. Each has a function that recognises a line of it, and a message
@@ -182,7 +183,7 @@ fn is_of_kernel_log(line: &str) -> bool {
     stamped.is_some_and(|(stamp, _)| is_stamp(stamp)) || line.contains(" kernel: ")
 }
 
-/// Largest number of characters of a line that are shown in a message.
+/// If a message shows a line, it shows at most this number of characters.
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// Makes the message that nothing in a text is recognised. It guesses what the text is, and lists the formats that were
@@ -279,7 +280,7 @@ waiting for 1 second sample...
         }
     }
 
-    /// Returns the contents of the blocks in a text, without line numbers.
+    /// Reads a text, and returns what was found in it, without line numbers.
     fn told(text: &[u8]) -> Vec<Told> {
         let text = decode("f", text.to_vec()).unwrap();
         let document = read("f", &text, None).unwrap_or_else(|wrong| panic!("{wrong}:\n{text}"));

@@ -29,16 +29,17 @@ use std::ops::Index;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Largest size of a recording that is read, after unpacking, bytes. A day of `/proc/vmstat` at one copy per second is
-/// four times as large.
+/// Largest size of a file that is read, bytes; of a packed file, the size after unpacking. One copy of `/proc/vmstat`
+/// per second would reach four times this size in a day.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// The figures of one moment, by column name.
+/// The figures of one sample of a recording, such as a line of `vmstat`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Duration of the sample, s.
     pub seconds: f64,
-    /// Time at the end of the sample, in s since an epoch of the recording; none if unknown.
+    /// Time at the end of the sample, s. It counts from a moment that is the same for all samples of the recording.
+    /// None if unknown.
     pub at_s: Option<f64>,
     /// The line of the text that has the sample, from 1.
     pub line: usize,
@@ -55,12 +56,12 @@ pub fn most_in_swap(samples: &[Sample]) -> Option<f64> {
     samples.iter().filter_map(|sample| sample.values.get("swpd")).reduce(f64::max).map(|kib| kib / PAGE_KIB)
 }
 
-/// Figures by column name. All lines under one heading share one list of names, so that a recording that is being
-/// read takes at most five times its size in memory: 0.9 GiB for 200 MiB of `vmstat`, including the text.
+/// Figures by column name. All lines under one heading share one list of names. Thus the program needs at most five
+/// times the size of a recording to read it: 0.9 GiB for 200 MiB of `vmstat`, including the text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures(Vec<Part>);
 
-/// The column names under one heading, and the figures of one line.
+/// The column names of one heading, and the figures of one line under it.
 type Part = (Arc<[String]>, Box<[f64]>);
 
 impl Figures {
@@ -84,7 +85,7 @@ impl Figures {
         }
     }
 
-    /// Adds figures from other columns of the same moment.
+    /// Adds `others`, figures of the same moment from other columns.
     fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }
@@ -112,8 +113,8 @@ impl<const N: usize> From<[(&str, f64); N]> for Figures {
     }
 }
 
-/// Returns the files in a folder and its subfolders, sorted by path. Links are followed, but not in circles. Unreadable
-/// folders are reported in `wrong`.
+/// Returns the files in a folder and its subfolders, down to `depth_max` levels, sorted by path. Links are followed,
+/// but not in circles. Unreadable folders are reported in `wrong`.
 pub fn files_below(folder: &Path, depth_max: usize, wrong: &mut Vec<Wrong>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     walk(folder, depth_max, &mut Vec::new(), &mut found, wrong);
@@ -147,8 +148,8 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
 /// Extensions of packed files that are recognised but not read.
 const OTHERWISE_PACKED: [&str; 4] = [".xz", ".bz2", ".zst", ".lzma"];
 
-/// Returns the path of a packed file without its extension, if the file is packed in a way that is not read. Returns
-/// none for any other file, and if the same folder also has the file unpacked or packed with gzip.
+/// Returns the path without its last extension if the file is packed in a way that cannot be read. Returns none for any
+/// other file, and also if the same folder has the file unpacked or packed with gzip.
 #[must_use]
 pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
@@ -197,8 +198,8 @@ fn unreadable(name: &str, error: &io::Error) -> Wrong {
     Wrong::of(name, format!("cannot be read: {}", why(error)))
 }
 
-/// First bytes of files that are packed by other tools than gzip, with the name of the format and the command that
-/// unpacks it.
+/// Formats of files that are packed by other tools than gzip: each with the first bytes of a file, the name of the
+/// format, and the command that unpacks it.
 const PACKED: [(&[u8], &str, &str); 7] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
     (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -dc"),
@@ -235,16 +236,16 @@ fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {
     Ok(bytes)
 }
 
-/// Returns the time from `earlier` to `now`, both times of day, s. If `now` is earlier in the day, midnight is
-/// assumed to lie between the two. Returns none if half a day or more would then have passed, since no tool waits so
-/// long.
+/// Returns the time, s, that passed from `earlier` to `now`, which are times of day. If `now` is less than `earlier`,
+/// midnight is assumed to lie between the two. Returns none if half a day or more would then have passed, since no tool
+/// waits so long.
 fn since(earlier: f64, now: f64) -> Option<f64> {
     const DAY: f64 = 86_400.0;
     let seconds = (now - earlier).rem_euclid(DAY);
     (now >= earlier || seconds < DAY / 2.0).then_some(seconds)
 }
 
-/// Reads a number as tools print it, with a decimal comma in some languages.
+/// Reads a number as tools print it: with a decimal point or, in some languages, with a decimal comma.
 fn number(word: &str) -> Option<f64> {
     let number = if word.contains(',') { word.replace(',', ".").parse() } else { word.parse() };
     number.ok().filter(|number: &f64| number.is_finite())
@@ -259,10 +260,10 @@ fn human(column: &str, word: &str) -> Option<f64> {
     }
 }
 
-/// Range of plausible figures: no kernel's counter is negative or exceeds 64 bits.
+/// Range of plausible figures: no counter of a kernel is negative, or larger than 64 bits can hold.
 const COUNTED: std::ops::Range<f64> = 0.0..18_446_744_073_709_551_616.0;
 
-/// Reads a line of numbers under a heading.
+/// Reads a line of numbers, each under a column name of `heading`.
 fn under(heading: &Arc<[String]>, words: &[&str], file: &str, line: usize) -> Result<Figures, Wrong> {
     if words.len() != heading.len() {
         let what = format!("expected {} numbers, for {}: found {}", heading.len(), heading.join(" "), words.len());

@@ -18,10 +18,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Deepest level of subdirectories that is searched.
+/// Largest number of levels of subdirectories that are searched.
 const DEPTH_MAX: usize = 4;
 
-/// Interval of the monitors in s if their lines have no times: the default of MMTests.
+/// Interval of the monitors, s, that is assumed if their lines have no times: the default of MMTests.
 const MONITORS_EVERY_S: f64 = 10.0;
 
 /// The benchmarks found in a directory of logs.
@@ -29,7 +29,7 @@ const MONITORS_EVERY_S: f64 = 10.0;
 pub struct Recorded {
     /// The benchmarks that ran, in order of run, iteration and time.
     pub benchmarks: Vec<Benchmark>,
-    /// Faults of parts that were left out.
+    /// Faults in the parts of logs that were left out.
     pub wrong: Vec<Wrong>,
 }
 
@@ -42,7 +42,7 @@ pub struct Benchmark {
     pub name: String,
     /// The directory of the benchmark's logs.
     pub folder: PathBuf,
-    /// The run's name as part of file names; none if file names do not contain it.
+    /// The part of the names of log files that names the run; none if their names do not contain the run.
     pub suffix: Option<String>,
     /// User, system and elapsed time, s, as the shell's `time` printed them.
     pub times: Option<[f64; 3]>,
@@ -55,16 +55,17 @@ pub struct Benchmark {
     pub after: Option<Vmstat>,
     /// Total swap and free swap after the benchmark, pages, if `/proc/meminfo` was kept.
     pub swap_pages: Option<[u64; 2]>,
-    /// Time for which at least one task waited for memory, and time for which all tasks did, us. The times are known
-    /// if `/proc/pressure/memory` was kept before and after the benchmark, which MMTests does not do by default.
+    /// Two times, us: the time in which at least one task waited for memory, and the time in which all tasks did. They
+    /// are known if `/proc/pressure/memory` was kept before and after the benchmark, which MMTests does not do by
+    /// default.
     pub stalled_us: Option<[u64; 2]>,
 }
 
 /// The output of monitors during a benchmark.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Monitors {
-    /// Copies of `/proc/vmstat`: the time in s since 1970 (or since the start, if the log has no times), and the
-    /// counters.
+    /// Copies of `/proc/vmstat`. Each has the time, s, and the counters. The time is counted since 1970, or since the
+    /// start if the log has no times.
     pub counters: Vec<(f64, Counters)>,
     /// The output of `vmstat`.
     pub vmstat: Vec<Sample>,
@@ -90,7 +91,7 @@ impl Counters {
         Self { names, values: counters.values().copied().collect() }
     }
 
-    /// Returns the counters by name.
+    /// Returns the counters, each with its name.
     #[must_use]
     pub fn vmstat(&self) -> Vmstat {
         self.names.iter().cloned().zip(self.values.iter().copied()).collect()
@@ -125,7 +126,7 @@ pub fn read_all(folder: &Path) -> Result<Recorded, Wrong> {
     Ok(all)
 }
 
-/// A `tests-timestamp` file: its folder, and the run's name if the file's name contains it.
+/// A `tests-timestamp` file: the folder that it is in, and the run's name if the file's name contains it.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Log {
     folder: PathBuf,
@@ -194,7 +195,7 @@ impl Log {
     }
 }
 
-/// Returns the file in `folder` whose name is the given words joined by `-`, either plain or packed with gzip; none
+/// Returns the file in `folder` whose name is the given words joined by `-`, either plain or compressed with gzip; none
 /// if there is no such file.
 fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
@@ -204,15 +205,16 @@ fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     paths.iter().find(|path| path.is_file()).or_else(|| paths.iter().find(is_there)).cloned()
 }
 
-/// Returns a fault if `folder` has the file whose name is the given words joined by `-`, but packed in a way that is
-/// not read.
+/// Returns a fault if `folder` has a log only in a compressed form that is not read. The name of the log is the given
+/// words joined by `-`, with an ending such as `.bz2`.
 fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = OTHERWISE_PACKED.iter().map(|ending| folder.join(format!("{name}{ending}")));
     paths.into_iter().find(|path| otherwise_packed(path).is_some()).map(|path| Wrong::packed(&path))
 }
 
-/// Returns the first fault in a file, and says in it how many other faults the file has; none if there is no fault.
+/// Returns the first of `wrong`, the faults of a file; none if there are no faults. The text of the result also says
+/// how many other faults there are.
 #[must_use]
 pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     let more = match wrong.len() {
@@ -224,7 +226,8 @@ pub fn summed(wrong: Vec<Wrong>) -> Option<Wrong> {
     Some(Wrong { what: first.what.clone() + &more, ..first })
 }
 
-/// Returns the name of the run, which is the name of the nearest directory that is not called `iter-N`.
+/// Returns the name of the run. It is the name of `folder`, or of the nearest directory above it if `folder` is called
+/// `iter-N`.
 fn run_of(folder: &Path) -> String {
     let place = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     // If a link leads to the directory, the link's name is used.
@@ -262,8 +265,8 @@ fn tell_runs_apart(folder: &Path, benchmarks: &mut [Benchmark]) {
 }
 
 impl Benchmark {
-    /// Returns the share of the benchmark's time for which at least one task waited for memory, and the share for
-    /// which all tasks did, %; none if unknown.
+    /// Returns two shares of the benchmark's time, %: the share in which at least one task waited for memory, and the
+    /// share in which all tasks did. None if the shares are unknown.
     #[must_use]
     pub fn stalled_percent(&self) -> Option<[f64; 2]> {
         let elapsed_s = self.elapsed_s.filter(|time| *time > 0.0)?;
@@ -328,7 +331,7 @@ fn whole_lines(text: &str) -> &str {
     text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
-/// The file in a `tests-timestamp` whose copy is being read.
+/// The file, such as `/proc/vmstat`, whose copy in a `tests-timestamp` is being read.
 #[derive(Clone, Copy, PartialEq)]
 enum Copy {
     VmstatBefore,
@@ -336,7 +339,7 @@ enum Copy {
     MeminfoAfter,
     PressureBefore,
     PressureAfter,
-    /// A file that is not used.
+    /// A file whose contents are not used.
     Other,
 }
 
@@ -460,12 +463,12 @@ pub fn parse(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> Vec<Benchmark> {
     done
 }
 
-/// Returns both values if both are known.
+/// Returns the two values without `Option`; none if either is unknown.
 fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
     first.zip(second).map(|(first, second)| [first, second])
 }
 
-/// Stores total swap or free swap, pages, in `swap` if the line of `/proc/meminfo` has it.
+/// Stores total swap or free swap, pages, in `swap`, if the line of `/proc/meminfo` states one of them.
 fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
     for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(swap) {
         let kib = line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -500,7 +503,7 @@ fn times(words: &[&str]) -> Option<[f64; 3]> {
     Some(times)
 }
 
-/// Returns whether `name`, from `/proc/vmstat`, is the name of a level and not of a counter.
+/// Returns whether `name`, from `/proc/vmstat`, is the name of a level (such as free memory) and not of a counter.
 fn is_level(name: &str) -> bool {
     name.starts_with("nr_") || name == "workingset_nodes"
 }

@@ -30,7 +30,8 @@ pub const SUMS: Format = Format {
     read: read_sums,
 };
 
-/// Lines of `vmstat -s`, each with its name in `/proc/vmstat` and with the divisor that converts it to the unit there.
+/// Lines of `vmstat -s` that are read. For each line: the words after its number, the name of the same counter in
+/// `/proc/vmstat`, and the divisor that converts the line's number to the unit of this counter.
 const OF_SUMS: [(&str, &str, u64); 6] = [
     ("pages swapped in", "pswpin", 1),
     ("pages swapped out", "pswpout", 1),
@@ -40,13 +41,14 @@ const OF_SUMS: [(&str, &str, u64); 6] = [
     ("K swap cache", "nr_file_pages", 4),
 ];
 
-/// Reads the number and the words from a line of `vmstat -s`.
+/// Splits a line of `vmstat -s` into the number and the words after it.
 fn sum_of(line: &str) -> Option<(u64, &str)> {
     let (number, words) = line.trim().split_once(' ')?;
     number.parse().ok().filter(|_| words.trim().starts_with(char::is_alphabetic)).map(|number| (number, words.trim()))
 }
 
-/// Reads copies of `vmstat -s`. Each copy becomes a partial copy of `/proc/vmstat`.
+/// Reads copies of the output of `vmstat -s`. Each copy has some of the counters of `/proc/vmstat`, and is returned as
+/// a partial copy of that file.
 fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     let mut copies: Vec<Vmstat> = Vec::new();
     for line in block.lines.iter().filter(|line| !line.is_blank()) {
@@ -73,7 +75,8 @@ pub(super) const EVERY_S: f64 = 1.0;
 const COLUMNS: [&str; 18] =
     ["r", "b", "swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa", "st", "gu"];
 
-/// Smallest number of columns by which a line of figures without a known heading is recognised.
+/// Smallest number of columns in a line of figures without a known heading. A line with fewer columns is not
+/// recognised.
 const COLUMNS_MIN: usize = 16;
 
 /// Columns with sizes.
@@ -105,7 +108,7 @@ fn is_row(words: &[&str]) -> bool {
         && (97..=103).contains(&sum())
 }
 
-/// Smallest number of lines of figures that count as a recording if they have no heading.
+/// Smallest number of lines of figures that count as a recording even without a heading.
 const ROWS_MIN: usize = 3;
 
 fn begins(lines: &[Line<'_>]) -> bool {
@@ -131,7 +134,8 @@ fn begins(lines: &[Line<'_>]) -> bool {
     (is_row(&words) && rows() >= ROWS_MIN) || is_translated(&words, lines)
 }
 
-/// Returns whether a line is a heading in another language: it has as many names as a following line has figures.
+/// Returns whether a line is a heading in another language than English: it has as many names as one of the next lines
+/// has figures.
 fn is_translated(words: &[&str], lines: &[Line<'_>]) -> bool {
     (COLUMNS_MIN..=COLUMNS.len()).contains(&words.len())
         && words.iter().all(|word| !word.contains(|c: char| c.is_ascii_digit()))
@@ -150,7 +154,7 @@ fn holds(line: &str) -> bool {
 /// The options in a command line of `vmstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Command {
-    /// The interval, s.
+    /// The interval between two lines of figures, s; none if the command names no interval.
     pub(super) every_s: Option<f64>,
     /// Size of the unit that `-S` or `--unit` names, KiB.
     unit_kib: Option<f64>,
@@ -225,8 +229,8 @@ struct Row<'w, 't> {
 }
 
 impl<'w, 't> Row<'w, 't> {
-    /// Finds the figures in a line: after `stamp` words, or after words with a time. Returns none if the line has no
-    /// figures.
+    /// Finds the figures in a line. They stand after `stamp` words, or after words that state a time. Returns none if
+    /// the line has no figures.
     fn of(words: &'w [&'t str], stamp: usize, columns: usize) -> Option<Self> {
         let is_it = |at: &usize| {
             let figures = words.get(*at..at + columns);
@@ -289,7 +293,7 @@ fn is_of_archive(words: &[&str]) -> bool {
     }
 }
 
-/// Largest number of lines that an archive has in a row before the figures.
+/// Largest number of consecutive lines that an archive of OSWatcher or ExaWatcher has before the figures.
 const ARCHIVE_LINES_MAX: usize = 20;
 
 /// Reads the interval from ExaWatcher's line `# Sample Interval(s):  5`.
@@ -308,11 +312,11 @@ struct Reader {
     average: Option<Figures>,
     /// The time of the previous line of figures, s.
     earlier: Option<f64>,
-    /// The number of the previous line of figures.
+    /// Line number of the previous line of figures.
     last: Option<usize>,
-    /// Distance between lines of figures: 2 if an empty line follows each.
+    /// Distance between lines of figures: 1, or 2 if an empty line follows each.
     spacing: usize,
-    /// The time on a separate line, s, and the number of lines of figures since that line.
+    /// The last time that stood on a line of its own, s, and the number of lines of figures since that line.
     clock: Option<(f64, u32)>,
     every_s: f64,
     command: Command,
@@ -371,7 +375,7 @@ impl Reader {
     }
 }
 
-/// Returns whether the rates and shares in two lines are nearly equal.
+/// Returns whether the rates and shares in `figures` are nearly equal to those of the average since boot.
 fn is_like(figures: &Figures, average: &Figures) -> bool {
     COLUMNS[6..].iter().all(|name| match figures.get(name).zip(average.get(name)) {
         Some((one, other)) => (one - other).abs() <= (0.05 * one.max(other)).max(1.0),
@@ -486,18 +490,18 @@ fn finish(
     Ok(Recording { tool: "vmstat", samples, has_times, assumed, ..Recording::default() })
 }
 
-/// Smallest plausible sum of free memory and caches: 2 MiB in KiB.
+/// Smallest plausible sum of free memory and caches, KiB. A smaller sum shows that the sizes are in a larger unit.
 const TOO_SMALL_KIB: f64 = 2048.0;
 
-/// A sum of free memory and caches below this number may be in MiB if some size is no multiple of 4. The number means
-/// 256 GiB in MiB, and 256 MiB in KiB.
+/// If the sum of free memory and caches is below this number, and some size is no multiple of 4, the sizes may be in
+/// MiB. The number means 256 GiB in MiB, and 256 MiB in KiB.
 const MAY_BE_MIB: f64 = 262_144.0;
 
-/// Smallest ratio of used swap to free memory and caches at which sizes that may be in MiB are taken to be in KiB. Only
-/// computers too small to be measured in MiB reach it.
+/// Smallest ratio of used swap to free memory and caches at which sizes whose unit is unclear are taken to be in KiB,
+/// not in MiB. Only computers too small to be measured in MiB reach this ratio.
 const MOST_IN_SWAP: f64 = 8.0;
 
-/// Fastest plausible swapping, MiB/s: that of compressed memory.
+/// Largest plausible rate of swapping, MiB/s. Swap in compressed memory reaches this rate.
 const SWAP_MIB_PER_S: f64 = 16_384.0;
 
 /// Converts sizes to KiB from the command's unit, or from MiB if KiB would be implausible.

@@ -41,7 +41,7 @@ pub const PAIRS: Format = Format {
     read: read_pairs,
 };
 
-/// Objects and keys in the JSON, each pair with the column of `sar` that it corresponds to.
+/// Objects and keys in the JSON. Each pair of object and key has the column of `sar` to which it corresponds.
 const KEYS: [(&str, &str, &str); 33] = [
     ("paging", "pgpgin", "pgpgin/s"),
     ("paging", "pgpgout", "pgpgout/s"),
@@ -91,7 +91,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// Adds figures of a moment. `date` and `time` must sort as texts in the order of time.
+    /// Adds figures of one moment. `date` and `time` are sorted as texts, and this order must be the order of time.
     fn add(&mut self, date: &str, time: &str, seconds: f64, line: usize, values: Figures) {
         let sample = self.samples.entry((date.to_owned(), time.to_owned())).or_insert_with(|| Sample {
             seconds,
@@ -278,7 +278,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     moments.finish(host, None, block)
 }
 
-/// A line of `sadf -p`, which has one figure.
+/// A line of `sadf -p`. Each line has one figure.
 struct Pair<'t> {
     host: &'t str,
     seconds: f64,

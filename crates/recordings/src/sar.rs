@@ -20,7 +20,8 @@ pub const SAR: Format = Format {
     read: read_block,
 };
 
-/// Columns that identify a block, each with the option that prints the block, and whether the block is about memory.
+/// Columns by which a block is recognised. Each has the option with which `sar` prints the block, and whether the block
+/// is about memory.
 const BLOCKS: [(&str, &str, bool); 34] = [
     ("pgpgin/s", "-B", true),
     ("majflt/s", "-B", true),
@@ -58,13 +59,13 @@ const BLOCKS: [(&str, &str, bool); 34] = [
     ("CPU", "-u", false),
 ];
 
-/// Returns the option that prints the block with this heading, and whether the block is read. Returns none for an
-/// unknown heading.
+/// Returns the option of `sar` that prints the block with the heading `names`, and whether this program reads the
+/// block. Returns none for an unknown heading.
 fn block_of(names: &[&str]) -> Option<(&'static str, bool)> {
     BLOCKS.iter().find(|(name, ..)| names.contains(name)).map(|(_, option, is_read)| (*option, *is_read))
 }
 
-/// Returns whether words are a heading: known names, none of which is a number.
+/// Returns whether words are a heading: no word is a number, and at least one is a known name or has the form of one.
 fn is_heading(words: &[&str]) -> bool {
     let is_name = |word: &&str| word.ends_with("/s") || word.starts_with('%') || word.starts_with("kb");
     words.iter().all(|word| number(word).is_none()) && (words.iter().any(is_name) || block_of(words).is_some())
@@ -87,7 +88,8 @@ pub(super) fn title_of(words: &[&str]) -> Option<(String, Option<String>)> {
 const FORENOON: [&str; 11] = ["AM", "am", "a.m.", "A.M.", "上午", "午前", "오전", "dop.", "vorm.", "SA", "fm"];
 /// Words for the second half of a day.
 const AFTERNOON: [&str; 11] = ["PM", "pm", "p.m.", "P.M.", "下午", "午後", "오후", "odp.", "nachm.", "CH", "em"];
-/// Words that stand with a time and say only that it is a time.
+/// Words of several languages that may stand beside a time of day as `o'clock` does in English, without a meaning of
+/// their own.
 const CLOCK: [&str; 5] = ["Uhr", "uur", "h", "kl.", "klo"];
 
 /// Returns the hour at which a half of the day begins, from the word for it: 0 for `AM`, 12 for `PM`. Returns none for
@@ -179,7 +181,7 @@ fn holds(line: &str) -> bool {
         && !line.contains("kernel:")
 }
 
-/// The current heading, and all headings so far. Equal headings are stored once.
+/// The current heading, and all headings so far. A heading that occurs again is stored only once.
 #[derive(Default)]
 pub(super) struct Headings {
     met: Vec<Arc<[String]>>,
@@ -196,8 +198,8 @@ impl Headings {
         });
     }
 
-    /// Returns whether a line has averages. Such a line begins with a word, in any language, in place of a time; then
-    /// come the names of a known heading, or figures under one.
+    /// Returns whether a line has averages. Such a line begins with a word, in any language, in place of a time. The
+    /// names of a known heading follow, or figures below a known heading.
     fn is_average(&self, words: &[&str]) -> bool {
         self.met.iter().any(|names| {
             let Some((lead, rest)) = words.len().checked_sub(names.len()).map(|at| words.split_at(at)) else {
@@ -234,8 +236,9 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// Converts the time of day of a line to seconds since the midnight before the recording began. Days are counted
-    /// only if the current heading or the previous line has the same time of day, whose moment the line then shares.
+    /// Returns the moment of a line with the time of day `time`, in seconds since the midnight before the recording
+    /// began. If the current heading or the previous line has the same time of day, the line is of the same moment.
+    /// Otherwise the line is taken to be of the first day.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)

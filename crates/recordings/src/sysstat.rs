@@ -35,15 +35,15 @@ pub const IOSTAT: Format = Format {
     read: read_block,
 };
 
-/// Columns that may be the first after a device's name, in any version.
+/// Names of columns of `iostat`. In each version of it, one of them is the first column after a device's name.
 const FIRST: [&str; 6] = ["tps", "rrqm/s", "r/s", "d/s", "f/s", "rsec/s"];
 
 /// The position of the device's name in the lines below a heading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Device {
-    /// The name stands after this many words of a time.
+    /// The device's name stands at the start of the line, after a time of this many words; 0 if there is no time.
     First(usize),
-    /// The name stands at the end of the line, as with `-h`.
+    /// The device's name stands at the end of the line, as `-h` makes `iostat` print it.
     Last,
 }
 
@@ -78,12 +78,12 @@ fn is_heading(words: &[&str]) -> bool {
     })
 }
 
-/// Samples of `iostat`, by device.
+/// Samples of `iostat`, grouped by device.
 #[derive(Debug, Default)]
 struct Reports {
-    /// Samples from all reports except the first of each recording.
+    /// Samples from all reports of each recording except its first one.
     later: BTreeMap<String, Vec<Figures>>,
-    /// Samples from the first report of each recording.
+    /// Samples from the first report of each recording, by device. They are averages since boot.
     averages: BTreeMap<String, Vec<Figures>>,
     /// Devices that were read so far in the current recording, each with the name of its first column.
     met: BTreeSet<(String, String)>,
@@ -98,12 +98,12 @@ impl Reports {
     }
 }
 
-/// Reads samples of `iostat -x`, of any version, by device; a sample has columns such as `r_await` and `%util`. The
-/// first sample of each device is the average since boot, and is left out. Faulty parts, and a text without figures,
-/// are left out and reported.
+/// Reads samples of `iostat -x`, of any version. Returns the samples of each device; a sample has columns such as
+/// `r_await` and `%util`. The first sample of each device is the average since boot, and is left out. Faulty parts, and
+/// a text without figures, are left out and reported.
 ///
-/// If words stand before a heading, such as times of MMTests, then as many words are skipped before each line below
-/// the heading.
+/// If words stand before a heading, such as times of MMTests, then as many words are skipped before each line below the
+/// heading.
 pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<String, Vec<Figures>> {
     let already = wrong.len();
     let lines = text.lines().enumerate().map(|(n, line)| (n + 1, line));
@@ -118,7 +118,8 @@ pub fn read_iostat(file: &str, text: &str, wrong: &mut Vec<Wrong>) -> BTreeMap<S
     devices
 }
 
-/// Reads reports. Calls `told` with faults, and `note` with the numbers of lines that belong to no report.
+/// Reads the reports of `iostat`. Calls `told` with faults, and `note` with the numbers of lines that belong to no
+/// report.
 fn reports<'a>(
     file: &str,
     lines: impl Iterator<Item = (usize, &'a str)>,
@@ -159,7 +160,8 @@ fn reports<'a>(
     reports
 }
 
-/// Returns whether a line is a time, or has the shares of CPUs.
+/// Returns whether a line stands between reports of devices: it is a time or a title, or the heading or the figures of
+/// the table of CPUs.
 fn is_between_reports(words: &[&str], place: Device) -> bool {
     let first = match place {
         Device::First(stamp) => words.get(stamp),

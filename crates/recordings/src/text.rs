@@ -17,7 +17,7 @@ pub use prompt::Prompt;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A line after cleaning.
+/// A line of a pasted text, after prompts, quoting marks and tags were removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<'t> {
     /// The line's number in the file, from 1.
@@ -40,21 +40,21 @@ impl Line<'_> {
     }
 }
 
-/// A cleaned text.
+/// A text from which prompts, line numbers, quoting marks and the like were removed.
 #[derive(Clone, Debug, Default)]
 pub struct Text<'t> {
-    /// The lines that remain.
+    /// The lines that remain after the cleaning.
     pub lines: Vec<Line<'t>>,
     /// The commands typed after prompts, each with the number of its line.
     pub commands: Vec<(usize, String)>,
-    /// Parts that were removed.
+    /// The lines and parts of lines that were removed, with the reasons.
     pub left_out: LeftOut,
 }
 
-/// Lines of one format within a text.
+/// Consecutive lines of a text that have one format.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'t> {
-    /// The name of the file.
+    /// Name of the file that the text is from.
     pub file: &'t str,
     /// The lines, in the order of the file.
     pub lines: &'t [Line<'t>],
@@ -79,12 +79,12 @@ impl Block<'_> {
     }
 }
 
-/// Numbers of the lines that no reader used, each with the reason.
+/// The lines that no reader used: the number of each line, and the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<usize, String>);
 
-/// Largest number of lines whose numbers are given for one reason. If there are more lines, their number is given
-/// instead.
+/// Largest number of lines, left out for one reason, that [`LeftOut::told`] lists by their numbers. Of more lines, it
+/// gives only the count, and the first and last number.
 const NAMED_MAX: usize = 3;
 
 impl LeftOut {
@@ -111,8 +111,8 @@ impl LeftOut {
         self.0.iter().map(|(number, reason)| (*number, reason.as_str()))
     }
 
-    /// Returns the lines grouped by reason, in the order of their first lines: `line 1 (prompt)`, `lines 7, 9 (^C)`,
-    /// `12 lines from 3 to 30 (a note)`.
+    /// Returns the numbers of the lines that were left out, grouped by the reason, in the order of each group's first
+    /// line: `line 1 (prompt)`, `lines 7, 9 (^C)`, `12 lines from 3 to 30 (a note)`.
     #[must_use]
     pub fn told(&self) -> Vec<String> {
         let mut reasons: Vec<(&str, Vec<usize>)> = Vec::new();
@@ -137,7 +137,8 @@ impl LeftOut {
 }
 
 impl<'t> Text<'t> {
-    /// Cleans a text.
+    /// Splits `text` into lines, and removes what does not come from a tool: terminal escapes, quotation marks of
+    /// mails, line numbers, and fences and prompts around the output.
     #[must_use]
     pub fn of(text: &'t str) -> Self {
         let mut this = Self::default();
@@ -155,7 +156,8 @@ impl<'t> Text<'t> {
         this
     }
 
-    /// Removes code fences from a line. Returns whether the line is to be kept.
+    /// Removes the marks of a code block, such as three backquotes, from a line. Returns whether the line is to be
+    /// kept: it is not if at most one word is left, which is the language of the block.
     fn keep_unfenced(&mut self, line: &mut Line<'t>) -> bool {
         let trimmed = line.text.trim();
         let Some(inner) = fenced(trimmed) else {
@@ -210,7 +212,8 @@ fn unquoted(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the rest of a line that has a code fence of Markdown, Jira, a board or a page; none without a fence.
+/// Removes a code fence from a line: that of Markdown (three backquotes), Jira (`{code}`) or a web forum (`[code]`).
+/// Returns the rest of the line; none if the line has no fence.
 fn fenced(trimmed: &str) -> Option<&str> {
     const MARKS: [&str; 9] =
         ["{noformat}", "{code}", "[code]", "[/code]", "[quote]", "[/quote]", "{quote}", "[CODE]", "[/CODE]"];

@@ -43,7 +43,7 @@ fn row_of<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, [f64; FIGURES], &'w 
     (number(name).is_none() && behind.len() <= 2).then_some((name, figures, behind))
 }
 
-/// The figures in the last line of a disk.
+/// The figures in the previous line about a disk.
 struct Last {
     figures: [f64; FIGURES],
     at_s: Option<f64>,
@@ -119,7 +119,8 @@ fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> 
         .collect()
 }
 
-/// Returns a disk's means over a time, from the growth of its figures.
+/// Returns a disk's figures for a period of `seconds`, as rates and means. `grown` is the growth of its counters in
+/// this period.
 fn means(grown: [f64; FIGURES], seconds: f64) -> Figures {
     let [reads, .., busy_s] = grown;
     let mut all = waits(grown);

@@ -17,24 +17,25 @@ use kit::words::counted;
 /// Number of lines on a screen. Terminals open with 24 to 50 lines, and a laptop's screen shows 40.
 const SCREEN: usize = 40;
 
-/// Smallest number of main rows that are shown, even if they do not fit a screen.
+/// Smallest number of main rows that are shown, even if a screen has no room for them. Main rows are those that the
+/// experiment names as such.
 const ROWS_MIN: usize = 3;
 
-/// Largest number of columns that an answer names one by one. If there are more columns, the answer only counts the
-/// verdicts.
+/// Largest number of columns that an answer names one by one. For more columns, the answer only says how many of them
+/// have each verdict.
 const NAMED_MAX: usize = 4;
 
-/// Length of the longest bar, characters: longer bars show no more.
+/// Length of the longest bar, characters. It is not larger on a wide screen, since longer bars show no more.
 const BAR_MAX: usize = 50;
 
-/// Smallest space for bars, characters; with less space no bars are drawn.
+/// Smallest space for bars, characters. With less space no bars are drawn.
 const BAR_MIN: usize = 8;
 
-/// The answer that a table of figures gives: whether its other columns are better than the first in the main row.
+/// The answer that a table of figures gives: whether each other column is better than the first column in the main row.
 #[derive(Clone, Debug)]
 pub struct Answer<'t> {
     table: &'t Table,
-    /// The main row: the first that the experiment names as such.
+    /// The main row, which the answer is about: the first of the rows that the experiment names as main rows.
     pub row: &'t TableRow,
     /// Names of the table's columns.
     names: Vec<String>,
@@ -136,7 +137,8 @@ impl<'t> Answer<'t> {
         text
     }
 
-    /// Returns the clause with the verdict on one column. With `has_base` it includes the figure of the first column.
+    /// Returns the part of a sentence that gives the verdict on one column. With `has_base` it includes the figure of
+    /// the first column.
     fn clause(&self, column: usize, has_base: bool) -> String {
         let Self { table, row, names } = self;
         let (name, base) = (&names[column], &names[0]);
@@ -161,7 +163,8 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// Returns clauses with the number of columns for each verdict, and with the smallest and the largest median.
+    /// Returns the parts of a sentence that give the number of columns for each verdict, and the smallest and the
+    /// largest median.
     fn counts(&self, comparisons: &[(usize, Comparison)]) -> Vec<String> {
         let Self { table, row, names } = self;
         let is_known = comparisons.iter().any(|(_, it)| it.is_known());
@@ -192,8 +195,8 @@ impl<'t> Answer<'t> {
         clauses
     }
 
-    /// Returns a change in words: `110.9 % more`, `3.2 points less`, `the same`. The change is in the row's unit if the
-    /// baseline is 0.
+    /// Returns the change from `from` to `to` in words: `110.9 % more`, `3.2 points less`, `the same`. If `from` is 0,
+    /// the change is in the row's unit.
     fn change(&self, from: f64, to: f64) -> String {
         let [from, to] = [from, to].map(|value| self.row.format.as_shown(value));
         let by = (to - from).abs();
@@ -205,7 +208,7 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// Returns the interval of a change in words; none if it is not known.
+    /// Returns the confidence interval of a change in words; none if the interval is not known.
     fn interval(&self, from: f64, it: &Comparison) -> Option<String> {
         let coverage = percent(it.shift.coverage?);
         let (factor, unit) = self.scale(from).unwrap_or((1.0, ""));
@@ -218,7 +221,7 @@ impl<'t> Answer<'t> {
     }
 
     /// Returns the factor that converts a difference from the figure `from` to percent or points, and the name of this
-    /// unit. Returns none for a percentage of 0.
+    /// unit. Returns none if the unit would be percent and `from` is 0, since no percentage of 0 can be stated.
     fn scale(&self, from: f64) -> Option<(f64, &'static str)> {
         if PercentRule::default().of(self.row.format, &self.row.unit) == PercentRule::Points {
             return Some((1.0, " points"));
@@ -236,7 +239,7 @@ impl<'t> Answer<'t> {
         self.table.rows.iter().filter(|row| kept.iter().any(|it| std::ptr::eq(*it, *row))).collect()
     }
 
-    /// Returns the short report as text.
+    /// Returns the short report as text: the answer and the main rows.
     #[must_use]
     pub fn render(&self, show: Show) -> String {
         let look = show.look;
@@ -262,7 +265,7 @@ impl<'t> Answer<'t> {
         parts.join("\n") + &rest + if rest.is_empty() { &foot } else { foot.trim_start_matches('\n') }
     }
 
-    /// Returns at most `most` of the main rows as text, grouped by unit.
+    /// Returns at most `most` of the main rows as text. Rows with the same unit stand together.
     fn figures(&self, most: usize, show: Show) -> String {
         let heads = Heads::of(&self.table.columns).own.into_iter().map(|name| Cell::new(name, Tone::Heading));
         let head = std::iter::once(Cell::default()).chain(heads).collect();
@@ -287,7 +290,7 @@ impl<'t> Answer<'t> {
         let wide = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
         let shown = |column: usize| match row.cells[column].value {
             Some(value) => row.format.show(value.median),
-            None if table.columns[column].has_failed() => text::FAILED.into(),
+            None if table.columns[column].has_failed() => table.columns[column].cell_of_failure().into(),
             None => "-".into(),
         };
         let figures: Vec<String> = (0..names.len()).map(shown).collect();
@@ -323,13 +326,14 @@ fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }
 
-/// Returns the number of runs behind a verdict, in words, and what to do if there are too few.
+/// Returns the number of runs on which a verdict is based, in words. If there are too few runs, also says what to do.
 fn basis(it: &Comparison) -> String {
     let more = if it.is_known() { "" } else { " (--runs 10 tells)" };
     format!("{}{more}", it.basis_words())
 }
 
-/// Returns a change rounded for reading: without decimals from 100 on, with two below 1, otherwise with one.
+/// Returns a change rounded for reading: without decimals if it is at least 100, with two decimals if it is below 1,
+/// otherwise with one.
 fn rounded(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => 0,
@@ -341,7 +345,8 @@ fn rounded(value: f64) -> String {
     if text.parse() == Ok(0.0) { text.trim_start_matches('-').to_owned() } else { text }
 }
 
-/// Returns a bar that fills the share `share` of `room` characters, in steps of an eighth of a character.
+/// Returns a bar that fills a part of `room` characters, in steps of an eighth of a character. `share` is the size of
+/// the part, from 0 to 1.
 fn bar(share: f64, room: usize) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share * room as f64 * 8.0).round() as usize;

@@ -6,7 +6,7 @@ use std::io;
 use super::text;
 use crate::table::Table;
 
-/// Names of the fields in a line. If there are several tables, a field with the experiment comes first.
+/// Names of the fields in a line. If there are several tables, a field with the experiment's name stands before these.
 const FIELDS: [&str; 15] = [
     "group",
     "name",
@@ -25,8 +25,9 @@ const FIELDS: [&str; 15] = [
     "failed",
 ];
 
-/// Writes a heading and the lines. With several tables the first field of each line is the experiment. A column whose
-/// runs failed has a line without figures for each row, or a single line if there are no rows.
+/// Writes tables as CSV: a line with the names of the fields, and then a line for each row and column. With several
+/// tables the first field of each line is the experiment. For a column whose runs failed, each row has a line without
+/// figures; if there are no rows, the column has a single line.
 ///
 /// # Errors
 /// When `out` cannot be written to.

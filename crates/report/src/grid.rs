@@ -15,12 +15,12 @@ pub const FIXED_WIDTH: u16 = 100;
 /// Number of blanks between two columns.
 const GAP: u16 = 2;
 
-/// Smallest width, in characters, to which line breaks may narrow a text column while the other columns keep their
-/// widths.
+/// Smallest width, in characters, to which a text column is narrowed by breaking its lines. The other columns keep
+/// their widths.
 const LEAST: usize = 20;
 
-/// Smallest width, in characters, that [`hanging`] gives a text to the right of its lead. On a screen narrower than
-/// twice this number, the smallest width is half of the screen.
+/// Smallest width, in characters, of the text that [`hanging`] puts to the right of `lead`; with less room, the text
+/// begins on a new line. On a screen narrower than twice this number, the smallest width is half of the screen.
 const BESIDE: usize = 40;
 
 /// Width and colours of output.
@@ -42,8 +42,8 @@ impl Default for Look {
 }
 
 impl Look {
-    /// Returns the look of standard output. If it is a terminal, the look has the terminal's width and colours;
-    /// `NO_COLOR` and `TERM=dumb` turn colours off.
+    /// Returns the look of standard output. A terminal has its own width, and colours unless `NO_COLOR` or `TERM=dumb`
+    /// turns them off.
     #[must_use]
     pub fn of_stdout() -> Self {
         if !stdout().is_terminal() {
@@ -62,7 +62,7 @@ pub enum Tone {
     /// No special meaning.
     #[default]
     Plain,
-    /// A heading.
+    /// The cell is a heading.
     Heading,
     /// Better than the baseline.
     Better,
@@ -105,7 +105,7 @@ impl<T: Into<String>> From<T> for Cell {
 /// which stand below each other.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// Number of columns at the left that are repeated in every block, if the grid is too wide for one block.
+    /// Number of columns at the left that every block repeats, if the grid is too wide for one block.
     pub keys: usize,
     /// The cells of the heading, which every block repeats.
     pub head: Vec<Cell>,
@@ -124,8 +124,8 @@ impl Grid {
         blocks.join("\n")
     }
 
-    /// Returns the grid such that every block also repeats the first column after the keys, which is the baseline of
-    /// the other columns. The grid stays unchanged if the widest other column would then not fit into `width`.
+    /// Makes every block of the grid also repeat the first column after the keys, which is the baseline of the other
+    /// columns. Leaves the grid unchanged if the widest other column would then not fit into `width`.
     #[must_use]
     pub fn with_baseline(mut self, width: u16) -> Self {
         let widths: Vec<usize> = (0..self.columns()).map(|column| self.width(column)).collect();
@@ -165,8 +165,8 @@ impl Grid {
         cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
-    /// Returns the text column to break if a block with `columns` is too wide: the widest one. Returns none if the
-    /// block would not fit even then.
+    /// Returns the column whose text is broken if a block with `columns` is too wide: the widest text column. Returns
+    /// none if the block would not fit even with that column broken.
     fn breaks(&self, columns: &[usize], width: u16) -> Option<usize> {
         let widest = columns.iter().copied().filter(|it| self.texts.contains(it)).max_by_key(|it| self.width(*it))?;
         let others =
@@ -225,9 +225,9 @@ fn shown(cell: Option<&Cell>, look: Look) -> comfy_table::Cell {
     }
 }
 
-/// Returns `lead` followed by a text that is broken between words at the width of the screen. Further lines of the text
-/// are indented to its beginning. If little room is left behind `lead`, the text begins on a new line, indented by four
-/// blanks.
+/// Returns `lead` followed by a text that is broken between words at the width of the screen. The second and later
+/// lines are indented so that they begin below the text's first word. If little room is left to the right of `lead`,
+/// the text begins on a new line, indented by four blanks.
 #[must_use]
 pub fn hanging(lead: &str, text: &str, look: Look) -> String {
     let (lead, text) = (&*harmless(lead), &*harmless(text));
@@ -260,7 +260,7 @@ pub fn prose(text: &str, look: Look) -> String {
     paragraphs.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns a line of text broken between words at the width of the screen.
+/// Returns a single paragraph broken between words at the width of the screen.
 #[must_use]
 pub fn wrapped(text: &str, look: Look) -> String {
     let text = &*harmless(text);

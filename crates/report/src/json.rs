@@ -67,7 +67,8 @@ fn row_of(table: &Table, row: &TableRow) -> Value {
     told
 }
 
-/// Returns the difference of a column from the baseline as JSON; none for a single seed, which has no interval.
+/// Returns, as JSON, the difference of a column from the baseline. Returns none if there is only one seed, because no
+/// confidence interval is then known.
 fn difference_of(it: &Comparison) -> Option<Value> {
     let (is_paired, n) = match it.basis {
         Basis::Pairs(n) => (true, n),

@@ -63,8 +63,8 @@ pub fn write(table: &Table, format: ReportFormat, show: Show, out: &mut dyn io::
     }
 }
 
-/// Writes several tables in one format: below each other, as one list in JSON, or as one CSV file with the experiment
-/// as a field. A single table is written as by [`write()`].
+/// Writes several tables in one format. Tables of text stand below each other, JSON is one list, and CSV is one file
+/// with the experiment as a field. A single table is written as by [`write()`].
 ///
 /// # Errors
 /// When `out` cannot be written to.

@@ -29,7 +29,7 @@ pub fn render(table: &Table, show: Show) -> String {
     out
 }
 
-/// Returns the results of an experiment's variants as Markdown. Each kernel has a table with a line for each variant
+/// Returns the results of an experiment's variants as Markdown. Each kernel has a table, with a line for each variant
 /// and a column for each figure.
 #[must_use]
 pub fn variants(table: &Table) -> String {
@@ -111,7 +111,7 @@ fn line(table: &Table, row: &TableRow, brackets: bool, show: Show, out: &mut Str
     }
 }
 
-/// Returns a table of cells as one Markdown table, without the meanings that its colours show.
+/// Returns a grid as one Markdown table. The colours of its cells are lost.
 #[must_use]
 pub fn grid(grid: &Grid) -> String {
     let mut table = comfy_table::Table::new();
@@ -126,7 +126,7 @@ pub fn grid(grid: &Grid) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Returns a text escaped for a cell, since a line break or a `|` would end the cell.
+/// Returns a text escaped for use in a cell of a table. Unescaped, a line break or a `|` would end the cell.
 fn escaped(text: &str) -> String {
     harmless(text).replace('\n', " ").replace('|', "\\|")
 }

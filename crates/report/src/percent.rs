@@ -9,15 +9,16 @@ pub enum PercentRule {
     /// that is printed as zero counts as zero.
     #[default]
     Current,
-    /// The rule of MMTests of 2012 and 2013: a fall to zero prints 0.00, and a rise from zero prints -99, or 100 if
+    /// The rule of MMTests of 2012 and 2013. A fall to zero shows as 0.00, and a rise from zero as -99, or as 100 if
     /// higher figures are better.
     #[value(name = "mmtests-2013")]
     Mmtests2013,
     /// The rule of MMTests of 2010 and 2011: the change is relative to the new value, not to the baseline.
     #[value(name = "mmtests-2010")]
     Mmtests2010,
-    /// Percentage points: the difference of two shares. Rows of [`Format::Points`] use points under every rule, as in
-    /// stress-highalloc of 2012. Under [`PercentRule::Current`], all rows with a unit in percent use points.
+    /// Percentage points: the difference of two shares. Under every rule, rows of [`Format::Points`] use points, as the
+    /// posting on stress-highalloc of 2012 does. Under [`PercentRule::Current`], all rows with a unit in percent use
+    /// points.
     #[value(skip)]
     Points,
 }
@@ -33,9 +34,9 @@ impl PercentRule {
         }
     }
 
-    /// Returns the value to compare: under the current rule 0 if `value` is printed as zero, otherwise `value`
-    /// itself. The rules of earlier years always compare `value` itself, since the tables of those years print more
-    /// digits.
+    /// Returns the value to use in a comparison. Under the current rule this is 0 if `value` is printed as zero,
+    /// otherwise `value` itself. Under the rules of earlier years it is always `value` itself, since the tables of
+    /// those years print more digits.
     #[must_use]
     pub fn compared(self, format: Format, value: f64) -> f64 {
         if self == Self::Current { format.as_shown(value) } else { value }
@@ -68,8 +69,8 @@ impl PercentRule {
         }
     }
 
-    /// Returns the change from `base` to `new` as the text between brackets, seven characters wide: `114.43%`,
-    /// `  2.63%`, `    new`, `  3.2pt`.
+    /// Returns the change from `base` to `new` as the text that stands between brackets, seven characters wide:
+    /// `114.43%`, `  2.63%`, `    new`, `  3.2pt`.
     #[must_use]
     pub fn bracket(self, better: Better, base: f64, new: f64) -> String {
         match self {
@@ -80,20 +81,20 @@ impl PercentRule {
         }
     }
 
-    /// Returns a change in the form that stands between brackets.
+    /// Returns a change in the form in which tables show it in brackets.
     #[must_use]
     pub fn printed(self, change: f64) -> String {
         if self == Self::Points { points(change) } else { bracket(change) }
     }
 }
 
-/// Returns a percentage in the form that stands between brackets.
+/// Returns a percentage in the form in which tables show it in brackets.
 fn bracket(percent: f64) -> String {
     // If all digits are zeroes, no sign is shown either.
     format!("{:>6.2}%", if percent.abs() < 0.005 { 0.0 } else { percent })
 }
 
-/// Returns percentage points in the form that stands between brackets.
+/// Returns percentage points in the form in which tables show them in brackets.
 fn points(points: f64) -> String {
     format!("{:>5.1}pt", if points.abs() < 0.05 { 0.0 } else { points })
 }
@@ -127,8 +128,8 @@ mod tests {
         assert_eq!(format!("{:.2}", Current.percent(Better::Higher, 250.0, 416.0)), "66.40");
     }
 
-    /// Checks that every point in the posting is computed again from its figures, also where the baseline is 0 and no
-    /// ratio exists.
+    /// Checks that the points in the posting are computed again from its figures, even where the baseline is 0, so that
+    /// there is no ratio.
     #[test]
     fn every_point_of_the_posting_of_2012_is_recomputed() {
         let text = catalogue::embedded::text("experiments/highalloc/published.toml").unwrap();

@@ -27,7 +27,7 @@ pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, Strin
     }
 }
 
-/// Returns the start of a message about the words that match no row; none if each word matches.
+/// Returns the start of a message that lists the words that match no row; none if each word matches one.
 fn missing(names: &[RowName], words: &[String]) -> Option<String> {
     let mut missing: Vec<&str> = Vec::new();
     for word in words.iter().filter(|word| !means_any(names, word)) {
@@ -46,7 +46,8 @@ fn missing(names: &[RowName], words: &[String]) -> Option<String> {
 /// Largest number of rows with similar names in a message.
 const NEAR_MAX: usize = 5;
 
-/// Returns the names of rows that share a part with one of `words`, exactly or nearly, the best match first.
+/// Returns the names of rows that have a part in common with one of `words`, exactly or nearly. The best match is
+/// first.
 fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
     let pieces = |text: &str| -> Vec<String> {
         let pieces = text.split(|c: char| !c.is_alphanumeric()).filter(|piece| piece.len() > 2);
@@ -89,7 +90,7 @@ pub fn listed(names: &[RowName]) -> String {
     format!("the rows by block:\n{}", blocks.trim_end())
 }
 
-/// Character that replaces spaces within names, at which lines must not be broken. The Unicode non-breaking space
+/// Character that replaces the spaces in names, so that no line is broken within a name. The Unicode non-breaking space
 /// cannot be used, because `split_whitespace` splits at it, too.
 const UNBROKEN: &str = "\u{2060}";
 
@@ -99,15 +100,16 @@ pub fn means_any(names: &[RowName], word: &str) -> bool {
     names.iter().any(|RowName { group, name }| is_meant(group, name, word))
 }
 
-/// Returns whether a word matches a row: the word is a part of the row's name, or it is the name of the row's block.
+/// Returns whether a word matches a row. It does if it is a part of the row's name, or if it is the name of the row's
+/// block.
 #[must_use]
 pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
     contains(name, word) || group.to_lowercase() == word.to_lowercase()
 }
 
-/// Keeps only the rows that `words` match: rows with a word in their name, and rows of a block with this name. Case
-/// does not matter, and `.` matches any character. Other parts of the table stay, since the fingerprint covers the
-/// whole run. Returns a message about words that match no row, as [`fits`] does.
+/// Keeps only the rows that `words` match. A word matches rows with the word in their name, and rows of a block with
+/// this name. Case does not matter, and `.` matches any character. Other parts of the table stay, since the fingerprint
+/// covers the whole run. Returns a message about words that match no row, as [`fits`] does.
 ///
 /// # Errors
 /// When no word matches any row. All rows then stay, so that the results of the run are not lost.
@@ -115,8 +117,8 @@ pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, Strin
     keep_of_all([table], words)
 }
 
-/// Keeps only the rows of several tables that `words` match. It is enough if a word matches a row of one table. Returns
-/// a message about words that match no row.
+/// Removes from several tables the rows that `words` do not match. A word need not match a row of every table. Returns
+/// a message about words that match no row of any table.
 ///
 /// # Errors
 /// When no word matches any row of any table. All rows then stay.
@@ -134,8 +136,8 @@ pub fn keep_of_all<'t>(
     Ok(missing)
 }
 
-/// Returns whether `word` matches `name`, which is one of `names`. A word that is a whole name matches only this name;
-/// any other word matches all names that contain it.
+/// Returns whether `word` matches `name`, which is one of `names`. A word that equals one of the names matches only
+/// this name. Any other word matches all names that contain it.
 #[must_use]
 pub fn is_named<'n>(name: &str, word: &str, mut names: impl Iterator<Item = &'n str>) -> bool {
     if names.any(|it| it.eq_ignore_ascii_case(word)) { name.eq_ignore_ascii_case(word) } else { contains(name, word) }

@@ -10,7 +10,7 @@ pub fn column(id: &str) -> Column {
     Column { comparable: true, ..Column::new(id, "sim") }
 }
 
-/// Returns the head of a table for `parallelio`, with a column for each kernel.
+/// Returns the head of a table for the workload `parallelio`, with a column for each kernel.
 #[must_use]
 pub fn head(kernels: &[&str], seeds: u64) -> TableHead {
     TableHead {

@@ -12,13 +12,13 @@ use serde_json::{Map, Value, error::Category};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Largest size of a report's file, bytes.
+/// Size of the largest file that is read as a report, bytes.
 pub const BYTES_MAX: u64 = 64 << 20;
 
-/// Length of the longest accepted row name, bytes.
+/// Length of the longest row name that is accepted, bytes.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Number of characters of a wrong name that a message shows at most.
+/// Largest number of characters of a wrong name that a message shows.
 const SHOWN_CHARS_MAX: usize = 100;
 
 /// The text in messages that says which files are reports.
@@ -78,7 +78,8 @@ struct ReportEstimate {
     low: Option<f64>,
     high: Option<f64>,
     n: usize,
-    /// The interval's probability. Reports of earlier versions lack this key; their intervals all have 95 %.
+    /// Probability that the interval contains the true value. Reports of earlier versions lack this key; their
+    /// intervals all have 95 %.
     #[serde(default, deserialize_with = "given")]
     coverage: Option<Option<f64>>,
     #[serde(default)]
@@ -107,7 +108,8 @@ pub fn read(text: &str) -> Result<Table, String> {
 /// Returns the tables in one report, or in a list of reports as `compare A,B` and `results` write it.
 ///
 /// # Errors
-/// The errors of [`read`], with the number of the report in its list, from 1. Also when the list is empty.
+/// The errors of [`read`]. Each error in a list states the number of the report, from 1. An empty list is an error,
+/// too.
 pub fn read_all(text: &str) -> Result<Vec<Table>, String> {
     let value = value_of(text)?;
     let Value::Array(values) = value else { return Ok(vec![one(&value, text)?]) };
@@ -160,7 +162,7 @@ fn value_of(text: &str) -> Result<Value, String> {
     Ok(value)
 }
 
-/// A JSON value whose objects have no repeated key. For a repeated key it would be unclear which value counts.
+/// A JSON value in which no object has the same key twice. With a repeated key it would be unclear which value counts.
 struct Once(Value);
 
 impl<'de> Deserialize<'de> for Once {
@@ -237,8 +239,8 @@ fn check_kind(value: &Value) -> Result<(), String> {
     Err(told(what))
 }
 
-/// Parses a report or a list of reports. Reads the text again instead of the [`Value`] that is already parsed, since
-/// only errors in a text have a line.
+/// Parses a report or a list of reports from its text. The text was parsed to a [`Value`] before; it is parsed again
+/// because only errors in a text state a line.
 fn report_in<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
     serde_json::from_str(text).map_err(told)
 }
@@ -350,8 +352,9 @@ impl ReportEstimate {
 }
 
 /// Appends the columns of a saved report to a table. Each row of the report is joined with the table's row of the same
-/// group, name and unit. If there is none, the row is joined with the only row of that name and unit in another group,
-/// or else added. A row that only one of the two has is empty in the columns of the other.
+/// group, name and unit. If the table has no such row, the row is joined with the only row of that name and unit in
+/// another group. If there is none or more than one, the row is added to the table. A row that only the table or only
+/// the report has is empty in the columns of the other.
 pub fn join(table: &mut Table, saved: Table, file: &str) {
     let before = table.columns.len();
     let added = saved.columns.len();

@@ -12,6 +12,6 @@ pub struct Show {
     pub look: Look,
     /// The rule for the percentages in brackets.
     pub percent: PercentRule,
-    /// Whether a text report consists only of the answer and the main rows, if the table has a main row.
+    /// Whether a text report contains only the answer and the main rows. Has no effect on a table without a main row.
     pub is_short: bool,
 }

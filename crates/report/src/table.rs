@@ -23,11 +23,11 @@ pub struct Column {
     pub ground: String,
     /// Settings that differ from the kernel file, by key.
     pub set: BTreeMap<String, String>,
-    /// `true` if published figures may be compared with this column, because its kernel is built into this program and
-    /// not a user's file of the same name.
+    /// `true` if published figures may be compared with this column: its kernel is built into this program, and is not
+    /// a user's file of the same name.
     #[serde(skip)]
     pub comparable: bool,
-    /// The file of a saved report; none for a column whose runs belong to this report.
+    /// The file of the saved report from which the column was read; none for a column whose runs belong to this report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
     /// Reasons why runs failed, the most frequent first; empty if no run failed.
@@ -35,7 +35,7 @@ pub struct Column {
     pub failed: Vec<Failed>,
 }
 
-/// Runs of a column that failed for one reason.
+/// The runs of a column that failed for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// The reason, without details that vary by seed.
@@ -53,7 +53,7 @@ impl fmt::Display for Failed {
 }
 
 impl Column {
-    /// Makes a column named after its kernel, without changes, published figures or file.
+    /// Makes a column named after its kernel, without changed settings, without published figures, and not from a file.
     #[must_use]
     pub fn new(kernel: &str, ground: impl fmt::Display) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Column {
         }
     }
 
-    /// Adds a failed run with its reason. The column has `of` runs.
+    /// Adds a failed run with its reason `why`. `of` is the number of all runs of the column.
     pub fn add_failure(&mut self, why: &str, of: usize) {
         match self.failed.iter_mut().find(|it| it.why == why) {
             Some(known) => known.runs += 1,
@@ -81,6 +81,14 @@ impl Column {
     pub fn failure(&self) -> Option<String> {
         let reasons: Vec<String> = self.failed.iter().map(ToString::to_string).collect();
         (!reasons.is_empty()).then(|| format!("failed: {}", reasons.join(", ")))
+    }
+
+    /// Returns the words for cells of the column that have no figure because its runs failed: `killed (3 of 3)` if the
+    /// out-of-memory killer ended all of three tasks, otherwise `failed`.
+    #[must_use]
+    pub fn cell_of_failure(&self) -> &str {
+        let is_kill = |it: &&Failed| it.why.starts_with("killed (");
+        self.failed.first().filter(is_kill).map_or("failed", |it| it.why.as_str())
     }
 
     /// Returns whether every run of the column failed.
@@ -114,19 +122,19 @@ pub struct TableCell {
     pub value: Option<Estimate>,
     /// The figure of each seed.
     pub samples: Vec<Sample>,
-    /// The figure that the posting or paper has for this cell, if any.
+    /// The figure that a posting or paper states for this row and kernel, if any.
     pub published: Option<Figure>,
 }
 
 impl TableRow {
-    /// Returns the median of the row in a column, given by its index; none if the column has no figure.
+    /// Returns the row's median in a column. `column` is the column's index. None if the column has no figure.
     #[must_use]
     pub fn median(&self, column: usize) -> Option<f64> {
         Some(self.cells.get(column)?.value?.median)
     }
 
-    /// Returns the comparison of a column with the baseline. Returns none for the baseline itself, if either column has
-    /// no value, and for a row whose figure is a moment that some runs may not reach.
+    /// Returns the comparison of a column with the baseline. Returns none for the baseline itself, and if either column
+    /// has no value. Also returns none for a row whose figure is a moment, because some runs may not reach it.
     #[must_use]
     pub fn comparison(&self, column: usize) -> Option<Comparison> {
         let is_moment = matches!(self.format, Format::Moment(_));
@@ -141,8 +149,8 @@ impl TableRow {
     }
 
     /// Returns the indices of the best columns: the column with the best median, and each column whose difference from
-    /// it may be chance. Returns no columns if all columns would be best, if the row has no better direction, or if the
-    /// row's figure is a moment.
+    /// it may be chance. Returns no columns if that would be all columns, if neither direction of the row is better, or
+    /// if the row's figure is a moment.
     #[must_use]
     pub fn best(&self) -> Vec<usize> {
         let before = |a: f64, b: f64| match self.better {
@@ -196,7 +204,8 @@ pub struct Table {
     /// Notes, one line each: about runs in real time, or about settings without effect. They are shown below the table
     /// in every format; for CSV, which has no place for them, they are printed on standard error.
     pub notes: Vec<String>,
-    /// Names of the main rows; the first is the main row. Empty if the experiment names none.
+    /// Names of the rows that the experiment names as main rows. The first is the main row, which the report's answer
+    /// is about. Empty if the experiment names none.
     pub main_rows: Vec<String>,
     /// The rows, in the order of their first occurrence in a run.
     pub rows: Vec<TableRow>,
@@ -206,8 +215,8 @@ pub struct Table {
 
 impl Table {
     /// Makes a table from the rows of runs. `runs[column][seed]` holds the rows of one run; it is empty for a run that
-    /// failed or was not done. Without seeds, repetitions are numbered from 1. `published` figures are left out at
-    /// other scales than full size.
+    /// failed or was not done. Repetitions without seeds are numbered from 1. The `published` figures are used only at
+    /// full size, and left out at other scales.
     #[must_use]
     pub fn of_runs(head: TableHead, runs: &[Vec<Vec<Row>>], published: Option<&Published>) -> Self {
         let TableHead { experiment, machine, scale, seeds, fingerprint, columns, notes } = head;
@@ -246,6 +255,23 @@ impl Table {
         let rows = in_blocks(rows.collect());
         let (main_rows, histograms) = (Vec::new(), Vec::new());
         Self { experiment, machine, scale, seeds, fingerprint, columns, notes, main_rows, rows, histograms }
+    }
+
+    /// Adds those of `rows` that the table lacks, without figures. They are rows of runs that count as failed.
+    pub fn add_without_figures(&mut self, rows: &[Row]) {
+        for row in rows {
+            if self.rows.iter().all(|known| known.group != row.group || known.name != row.name) {
+                self.rows.push(TableRow {
+                    group: row.group.clone(),
+                    name: row.name.clone(),
+                    unit: row.unit.clone(),
+                    better: row.better,
+                    format: row.format,
+                    cells: vec![TableCell::default(); self.columns.len()],
+                });
+            }
+        }
+        self.rows = in_blocks(std::mem::take(&mut self.rows));
     }
 
     /// Returns the cells of a row, each with its column.

@@ -9,7 +9,7 @@ use figures::figure::{Better, Figure};
 use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 
-/// Number of columns, those of name and unit, that are repeated in every block of a table too wide for one block.
+/// Number of columns that every block repeats if a table is too wide for one block: those with the name and the unit.
 const KEYS: usize = 2;
 /// Width of a space and a percentage in brackets, characters.
 const BRACKET_WIDTH: usize = 10;
@@ -33,7 +33,7 @@ pub fn render(table: &Table, show: Show) -> String {
     grid::wrapped(&title, show.look) + &grid.with_baseline(width).render(show.look) + &foot(table, show.look)
 }
 
-/// Returns the lines below the figures: the runs behind the figures, and notes.
+/// Returns the lines below the figures: which runs the figures are from, and the notes.
 #[must_use]
 pub fn foot(table: &Table, look: Look) -> String {
     let remarks = table.remarks();
@@ -41,7 +41,7 @@ pub fn foot(table: &Table, look: Look) -> String {
     format!("\n{}", lines.collect::<String>())
 }
 
-/// Aligns the figures in columns where only some figures have a percentage.
+/// Aligns the figures of each column in which only some figures have a percentage.
 pub(super) fn align(grid: &mut Grid) {
     let brackets = columns_with_brackets(&grid.lines, grid.keys);
     for (column, cell) in grid.lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
@@ -51,8 +51,8 @@ pub(super) fn align(grid: &mut Grid) {
     }
 }
 
-/// Returns the title and the figures. Each group begins with an empty line and the group's name. The name is left out
-/// if the names of all rows in the group begin with it.
+/// Returns the title of the table, and its figures as a grid. Each group begins with an empty line and the group's
+/// name. The name is left out if the names of all rows in the group begin with it.
 #[must_use]
 pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     let title = title(table);
@@ -71,14 +71,14 @@ pub fn grid_of(table: &Table, show: Show) -> (String, Grid) {
     (title, Grid { keys: KEYS, head, lines, texts: vec![0, 1] })
 }
 
-/// Returns the experiment and the properties that all columns have in common.
+/// Returns the title of a report: the experiment, and the properties that all columns have in common.
 #[must_use]
 pub fn title(table: &Table) -> String {
     [vec![table.experiment.clone()], Heads::of(&table.columns).common].concat().join(" · ")
 }
 
-/// Returns whether the figures of a group have percentages in brackets. Groups of counters over the whole test have
-/// none.
+/// Returns whether the figures of a group of rows have percentages in brackets. A group of counters over the whole test
+/// has none.
 pub(super) fn has_brackets(group: &str) -> bool {
     const WITHOUT: [&str; 11] = [
         "duration",
@@ -96,11 +96,13 @@ pub(super) fn has_brackets(group: &str) -> bool {
     !WITHOUT.contains(&group)
 }
 
-/// Headings of columns: first the properties that all columns have in common, then the other properties of each column.
+/// The headings of a table's columns: first the properties that all columns have in common, then for each column its
+/// other properties.
 pub(super) struct Heads {
-    /// Common properties in words, such as `lru.batch = 14`; empty if there is only one column.
+    /// Properties that all columns have in common, in words, such as `lru.batch = 14`; empty if there is only one
+    /// column.
     pub common: Vec<String>,
-    /// Other properties of each column, one per line.
+    /// For each column, the properties that not all columns have in common, one per line.
     pub own: Vec<String>,
 }
 
@@ -150,8 +152,8 @@ impl Heads {
     }
 }
 
-/// Returns the number after `#` at the end of a column's name, which tells columns of one name apart; none for the
-/// first of them.
+/// Returns the number after `#` at the end of a column's name. The second and later columns of one name have such a
+/// number. Returns none for any other column.
 fn number(id: &str) -> Option<&str> {
     let (_, number) = id.rsplit_once('#')?;
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
@@ -178,8 +180,8 @@ impl Line {
     }
 }
 
-/// Returns the lines for a row: its figures, the intervals over several seeds, the verdicts on differences from the
-/// baseline, and the published figures.
+/// Returns the lines of the report for a row: the row's figures, the intervals over several seeds, the verdicts on
+/// differences from the baseline, and the published figures.
 pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -> Vec<Line> {
     let brackets = has_brackets(group);
     let base = row.median(0);
@@ -190,7 +192,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
     let figure = |(column, cell): (usize, &TableCell)| -> Cell {
         let Some(Estimate { median, .. }) = cell.value else {
             return match &table.columns[column] {
-                it if it.has_failed() => Cell::new(FAILED, Tone::Worse),
+                it if it.has_failed() => Cell::new(it.cell_of_failure(), Tone::Worse),
                 // A figure that a saved report lacks is marked; otherwise an empty cell is enough, since kernels often
                 // lack a counter.
                 _ if table.has_saved() => Cell::new(MISSING, Tone::Faint),
@@ -244,7 +246,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
     lines
 }
 
-/// Returns the tone of a cell that shows a verdict; the cell's colour follows from its tone.
+/// Returns the tone (and so the colour) of a cell that shows a verdict.
 #[must_use]
 pub const fn tone(verdict: Verdict) -> Tone {
     match verdict {
@@ -254,7 +256,7 @@ pub const fn tone(verdict: Verdict) -> Tone {
     }
 }
 
-/// Returns the word for the better direction of a row.
+/// Returns the word for the direction in which values are better, `higher` or `lower`; an empty text if neither is.
 pub(super) fn arrow(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher",
@@ -273,7 +275,7 @@ mod tests {
     use figures::figure::Row;
     use figures::statistics;
 
-    /// Returns a table with the posting's own figures, as if runs had given them.
+    /// Returns a table whose figures are those of the posting, as if runs had given them.
     fn posted(names: [&str; 3]) -> Table {
         let text = catalogue::embedded::text("experiments/parallelio/published.toml").unwrap();
         let published = Published::parse("published.toml", text).unwrap();
@@ -371,6 +373,11 @@ mod tests {
             line.split_whitespace().map(str::to_owned).collect()
         };
         assert_eq!(words("Ops a"), ["Ops", "a", "ops/s", "10.00", "failed"]);
+        let mut killed = whole.clone();
+        killed.columns[1].failed = vec![Failed { why: "killed (2 of 2)".into(), runs: 3, of: 3 }];
+        let told = render(&killed, Show::default());
+        let line = told.lines().find(|line| line.trim_start().starts_with("Ops a")).unwrap();
+        assert!(line.ends_with("  killed (2 of 2)"), "{told}");
         assert!(text.contains("failed (3 of 3)") && text.contains("\nb failed: out of memory (3 of 3)\n"), "{text}");
         head.columns[1].failed[0].runs = 1;
         let part =

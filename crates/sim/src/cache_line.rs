@@ -10,16 +10,17 @@ use crate::clock::picos;
 use machine::{LockClass, Nanos};
 use std::cell::Cell;
 
-/// The time that a cache line takes to travel between CPUs, and the number of lines that each kind of access moves.
+/// The cost of cache lines that travel between CPUs: the time for one line, and the number of lines for each kind of
+/// access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheLines {
     /// Time that a line takes to arrive if another CPU was the last to write it.
     pub travel: Nanos,
-    /// Number of lines that travel with a lock, for each lock class: the line of the lock itself, and the lines of the
-    /// data that its holders write.
+    /// For each lock class, the number of lines that travel when a CPU gets the lock: the line of the lock itself, and
+    /// the lines of the data that its holders write.
     pub by_lock: [u32; LockClass::ALL.len()],
-    /// Number of lines that travel with a frame: the lines of its descriptor, and of the descriptors next to it on its
-    /// lists.
+    /// Number of lines that travel when a CPU touches a frame: the lines of the frame's descriptor, and of the
+    /// descriptors that are its neighbours on lists.
     pub by_frame: u32,
 }
 
@@ -36,7 +37,7 @@ impl CacheLines {
         table
     }
 
-    /// Returns the time that the lines of a frame take to travel, ps.
+    /// Returns the time that the cache lines of a frame take to travel from another CPU, ps.
     pub(crate) fn frame_cost(this: Option<&Self>) -> u64 {
         this.map_or(0, |lines| picos(lines.travel) * u64::from(lines.by_frame))
     }

@@ -2,8 +2,8 @@
 
 use machine::LockClass;
 
-/// The number that stands for a per-CPU slot as the cause for which a CPU spins or has interrupts off. A smaller number
-/// stands for a lock class: it is the class's index in [`LockClass::ALL`].
+/// The number that stands for a per-CPU slot where the cause is stated why a CPU spins or has interrupts off. Each
+/// smaller number stands for a lock class, whose index in [`LockClass::ALL`] it is.
 pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
 pub(crate) const HANDLER: u8 = SLOT + 1;
 pub(crate) const CAUSES: usize = HANDLER as usize + 1;

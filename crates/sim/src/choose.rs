@@ -3,20 +3,20 @@
 use crate::Rng;
 use serde::{Deserialize, Serialize};
 
-/// Distribution of accesses over pages.
+/// Says how often each page is chosen for an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {
-    /// All pages are chosen equally often. The hit ratio is then the share of pages in memory, whichever pages are
-    /// kept.
+    /// All pages are chosen equally often. The hit ratio is then the share of pages that are in memory; which pages
+    /// these are does not matter.
     #[default]
     Uniform,
     /// The page of rank k, counted from 1, is chosen with a probability proportional to k to the power of minus theta.
-    /// The hit ratio depends on which pages are kept.
+    /// The hit ratio then depends on which pages reclaim keeps in memory.
     Zipf,
 }
 
-/// A chooser of random pages.
+/// Chooses random pages, by a distribution.
 #[derive(Clone, Debug)]
 pub enum Chooser {
     /// Chooses uniformly among this number of pages.
@@ -64,10 +64,11 @@ impl Chooser {
 /// Draws Zipf ranks, counted from 0. The probability of rank k is proportional to (k + 1) to the power of minus theta.
 ///
 /// Most draws give one of the first ranks. An alias table gives these ranks, with two look-ups per draw (A. J. Walker:
-/// "An efficient method for generating discrete random variables with general distributions", 1977). A draw must not
-/// cost more than the operation that a workload measures. The table must be small, since it lies in the memory that the
-/// workload measures. The ranks outside the table are drawn by rejection from the integral of the weights (W. Hörmann,
-/// G. Derflinger: "Rejection-inversion to generate variates from monotone discrete distributions", 1996).
+/// "An efficient method for generating discrete random variables with general distributions", 1977). The table makes a
+/// draw cheap, so that it does not cost more than the operation that a workload measures. The table is small, since it
+/// lies in the same memory as what the workload measures. Ranks outside the table are drawn by rejection, from the
+/// integral of the weights (W. Hörmann, G. Derflinger: "Rejection-inversion to generate variates from monotone discrete
+/// distributions", 1996).
 #[derive(Clone, Debug)]
 pub struct Zipf {
     /// The alias table of the first ranks. A draw from the table picks each column with equal probability.
@@ -94,8 +95,8 @@ struct Column {
 const COLUMNS: u64 = 4096;
 
 impl Zipf {
-    /// Makes a sampler of `ranks` ranks. The exponent `theta` must be above 0. At most `columns_max` ranks are in the
-    /// alias table.
+    /// Makes a sampler that draws from `ranks` ranks. The exponent `theta` must be above 0. At most `columns_max` ranks
+    /// are in the alias table.
     #[must_use]
     pub fn new(ranks: u64, theta: f64, columns_max: u64) -> Self {
         let in_table = ranks.min(columns_max);

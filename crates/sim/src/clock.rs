@@ -20,18 +20,18 @@ pub(crate) const END_OF_TIME: u64 = (1 << (64 - CPU_BITS)) - 1;
 /// is smaller.
 pub(crate) const NOT_RUNNING: u64 = u64::MAX;
 
-/// Converts a time of the `machine` crate, which is in nanoseconds, to picoseconds.
+/// Converts a time of the crate `machine`, which is in nanoseconds, to picoseconds.
 pub(crate) fn picos(time: Nanos) -> u64 {
     time.0.saturating_mul(PICOS)
 }
 
-/// Converts picoseconds to a time of the `machine` crate, which is in nanoseconds.
+/// Converts picoseconds to a time of the crate `machine`, which is in nanoseconds. Rounds down.
 pub(crate) fn nanos(picos: u64) -> Nanos {
     Nanos(picos / PICOS)
 }
 
-/// Returns the latest time, ps, up to which CPU `cpu` may run before it is the turn of the CPU whose key (clock and
-/// number) is `other`.
+/// Returns the latest time, ps, up to which CPU `cpu` may run before it is another CPU's turn. `other` is the key
+/// (clock and number) of that other CPU.
 pub(crate) fn horizon_below(other: u64, cpu: usize) -> u64 {
     other.saturating_sub(1 + cpu as u64) >> CPU_BITS
 }

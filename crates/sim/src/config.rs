@@ -9,8 +9,8 @@ use crate::tlb::TlbConfig;
 use machine::Nanos;
 use std::sync::Arc;
 
-/// The configuration of a simulated machine: its hardware, its seed, and the role of chance in the order of CPUs and
-/// tasks.
+/// The configuration of a simulated machine: its hardware, its seed, and the ways in which chance may change the order
+/// of CPUs and tasks.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Number of CPUs, 1 to 256.
@@ -19,7 +19,7 @@ pub struct Config {
     pub cost: CostModel,
     /// Policy by which tasks share the CPUs.
     pub scheduler: Scheduler,
-    /// Policy by which a contended lock is handed over.
+    /// The rule by which one of the CPUs that wait for a lock gets it.
     pub lock_fairness: LockFairness,
     /// The TLB of each CPU: how many translations it keeps, and what a miss costs; `None` if translating addresses
     /// costs nothing.
@@ -37,19 +37,19 @@ pub struct Config {
     pub stamps: bool,
     /// Block devices, in the order of their [`machine::DeviceId`].
     pub disks: Vec<DiskConfig>,
-    /// The CPU that takes the interrupts of each device, by device number. CPU 0 takes the interrupts of devices beyond
-    /// the end of this list.
+    /// For each device, in the order of device numbers, the CPU that takes its interrupts. CPU 0 takes the interrupts
+    /// of devices beyond the end of this list.
     pub interrupt_cpus: Vec<usize>,
     /// The network card; `None` if no packets are sent to the machine.
     pub network: Option<NetworkConfig>,
-    /// The role of chance in the order in which CPUs and tasks run.
+    /// The way in which chance may change the order in which CPUs and tasks run.
     pub interleaving: Interleaving,
     /// `true` to record each random decision about the order of CPUs and tasks; [`crate::Sim::decisions`] returns the
     /// record.
     pub keep_decisions: bool,
     /// Virtual time by which the run must be over; a longer run fails.
     pub time_limit: Option<Nanos>,
-    /// Time that tasks have to return after the main task has returned. Default: 60 s.
+    /// Time in which the other tasks must return after the main task has returned. Default: 60 s.
     pub shutdown_limit: Nanos,
     /// Size of the stack of each task and of each interrupt handler, bytes. A stack takes memory only for the pages
     /// that were touched. Default: 512 KiB.
@@ -89,10 +89,10 @@ impl Config {
 pub struct Nodes {
     /// The node of each CPU.
     pub of_cpu: Vec<u8>,
-    /// The first frame of each node, ascending from 0.
+    /// The number of the first frame of each node. The first number is 0, and the numbers rise.
     pub first_frames: Vec<u32>,
     /// `distances[a][b]` is the distance from CPUs of node `a` to memory of node `b`, in the unit of ACPI ("System
-    /// Locality Information Table"): at 10 a step has its plain cost, at 20 twice that cost.
+    /// Locality Information Table"). At distance 10 a step has its plain cost, at distance 20 twice that cost.
     pub distances: Vec<Vec<u8>>,
 }
 
@@ -110,8 +110,8 @@ impl Nodes {
 pub struct Scheduler {
     /// Time that a task runs before it yields to a task that waits for its CPU. Default: 4 ms.
     pub slice: Nanos,
-    /// A woken task preempts the running task if the running task's virtual runtime is larger than the woken task's by
-    /// more than this time. Default: 1 ms.
+    /// Lead in virtual runtime that a running task may have. If a task wakes up whose virtual runtime is smaller by
+    /// more than this time, it preempts the running task. Default: 1 ms.
     pub wakeup_granularity: Nanos,
 }
 
@@ -121,22 +121,23 @@ impl Default for Scheduler {
     }
 }
 
-/// Policies by which a contended lock goes to one of the CPUs that spin for it.
+/// Rules by which one of the CPUs that wait for a lock gets it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockFairness {
-    /// The CPU that has waited longest gets the lock (ticket locks, in Linux since 2.6.25).
+    /// The CPU that has waited longest gets the lock, as with the ticket locks that Linux has since 2.6.25.
     #[default]
     Fifo,
     /// A random CPU gets the lock, so one CPU may wait much longer than the others.
     Random,
 }
 
-/// Ways in which chance affects the order in which CPUs and tasks run. Virtual time decides whatever chance does not.
+/// Ways in which chance may change the order in which CPUs and tasks run. Where chance does not decide, virtual time
+/// does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interleaving {
-    /// The CPU with the earliest clock continues. The only random decision is which CPU gets a contended lock, and only
-    /// with [`LockFairness::Random`].
+    /// The CPU with the earliest clock runs next. Chance decides only which CPU gets a contended lock, and only with
+    /// [`LockFairness::Random`].
     #[default]
     InTime,
     /// The order is disturbed at random: some steps take longer, and some tasks give up their CPUs.

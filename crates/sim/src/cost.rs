@@ -79,7 +79,7 @@ impl CostModel {
         self.picos[step as usize]
     }
 
-    /// Returns the origin of the cost of one step: how the cost was found, and the text of its source.
+    /// Returns the origin of the cost of one step: the way in which the cost was found, and the text of its source.
     #[must_use]
     pub fn origin(&self, step: Step) -> (Origin, &str) {
         let (origin, source) = &self.origins[step as usize];

@@ -8,8 +8,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr::null;
 
-/// Number of a lane. Each CPU has two lanes: one for its task, with twice the CPU's number, and one for its interrupt
-/// handler, with 1 more.
+/// Number of a lane, which is a place on a CPU for a task or an interrupt handler. Each CPU has two lanes. The number
+/// of its task's lane is twice the CPU's number; the handler's lane has the next number.
 pub(crate) type LaneId = u32;
 /// The lane number that stands for no lane: neither a task nor a handler of any CPU.
 pub(crate) const NO_LANE: LaneId = LaneId::MAX;
@@ -42,27 +42,27 @@ pub(crate) struct Lane {
     pub(crate) node: Cell<NodeId>,
     /// Time up to which CPU time has been charged to the call path `node`, ps.
     pub(crate) mark: Cell<u64>,
-    /// CPU time charged since the task came on the CPU, ps.
+    /// CPU time, ps, that has been charged since the task came on the CPU.
     pub(crate) used: Cell<u64>,
     /// Number of held locks of each class: one byte for each class, in the order of the classes' ranks.
     pub(crate) held: Cell<u64>,
-    /// Number of per-CPU slots that the task or handler holds.
+    /// Number of per-CPU slots ([`crate::CpuSlots`]) that the task or handler holds.
     pub(crate) slots: Cell<u32>,
     /// Number of reasons why interrupts are off; 0 if they are on.
     pub(crate) masked: Cell<u32>,
-    /// Time at which interrupts were turned off, ps. The next field, `masked_by`, is the cause. If more reasons for
-    /// interrupts to be off come later, both fields stay as they are.
+    /// Time at which interrupts were turned off, ps. The next field, `masked_by`, is the cause. Both fields stay as
+    /// they are if further reasons for interrupts to be off are added.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
     /// Begin and end of the last period in which the task or handler had interrupts off, ps. The next field,
     /// `longest_off`, is the length of the longest such period.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
-    /// Smallest length of a period with interrupts off, ps, that may be recorded in the trace or kept in the world's
-    /// `off_windows`. A shorter period is only counted.
+    /// A period with interrupts off that is shorter than this time, ps, is only counted. A longer one may be recorded
+    /// in the trace or kept in the world's `off_windows`.
     pub(crate) note_off_from: Cell<u64>,
-    /// Clock at which the task resumes after the handler that runs in front of it: the clock that the task had reached
-    /// before, or, if it got a lock meanwhile, the time of the handover.
+    /// Time at which the task resumes after the handler that runs in front of it. It is the clock that the task had
+    /// reached before the handler. If the task got a lock meanwhile, it is the time at which it got the lock.
     pub(crate) resume_at: Cell<u64>,
     /// `true` while the task or handler spins for a lock.
     pub(crate) is_spinning: Cell<bool>,
@@ -117,8 +117,8 @@ impl Lane {
     }
 }
 
-/// A task that waits for a CPU. Waiting tasks are ordered by virtual runtime (or by rank, if the schedule ranks tasks),
-/// then by arrival.
+/// A task that waits for a CPU. Waiting tasks are ordered by virtual runtime, or by rank if the schedule gives ranks.
+/// Those with equal values are ordered by arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Queued {
     pub(crate) order: u64,
@@ -128,7 +128,8 @@ pub(crate) struct Queued {
 
 /// A virtual CPU.
 pub(crate) struct Cpu {
-    /// Clock of the CPU while it is suspended. While the CPU runs, the world's `clock` is ahead of this field.
+    /// Clock of the CPU while its fiber is suspended. While the CPU runs, the world's `clock` is its time, and this
+    /// field is behind.
     pub(crate) clock: Cell<u64>,
     /// The task that is on the CPU.
     pub(crate) task: Cell<Option<TaskId>>,
@@ -139,17 +140,17 @@ pub(crate) struct Cpu {
     /// `true` while a handler runs in front of the task.
     pub(crate) in_handler: Cell<bool>,
     pub(crate) handler_began: Cell<u64>,
-    /// Shortest period with interrupts off that is kept in `off_windows`, ps.
+    /// Shortest period with interrupts off, ps, that is kept in the world's `off_windows`.
     pub(crate) keep_off_from: Cell<u64>,
     /// Tasks that wait for this CPU. The next task to run is the last in the list.
     pub(crate) queue: RefCell<Vec<Queued>>,
-    /// The largest virtual runtime with which a task has come on this CPU. The virtual runtime of a task that wakes up
-    /// on this CPU, or moves to it, is set relative to this value.
+    /// The largest virtual runtime that a task had when it came on this CPU. The virtual runtime of a task that wakes
+    /// up on this CPU, or moves to it, is set relative to this value.
     pub(crate) runtime_floor: Cell<u64>,
     pub(crate) slice_end: Cell<u64>,
     /// Time of the earliest pending event that ends a time slice on this CPU; `u64::MAX` if there is none.
     pub(crate) slice_event: Cell<u64>,
-    /// `true` if the task has to leave the CPU as soon as preemption is allowed.
+    /// `true` if the task has to leave the CPU as soon as it may be preempted.
     pub(crate) wants_switch: Cell<bool>,
     /// `true` if an interrupt waits until interrupts are on, or a switch waits until preemption is on.
     pub(crate) attention: Cell<bool>,
@@ -198,7 +199,8 @@ impl Cpu {
         (0..2 * cpus).map(|_| Lane::new()).collect()
     }
 
-    /// Returns the lane that runs on CPU `cpu`: that of the handler if one runs, otherwise that of the task.
+    /// Returns which of the two lanes of CPU `cpu` runs: the lane of the interrupt handler if a handler runs, otherwise
+    /// the lane of the task.
     pub(crate) fn front(&self, cpu: usize) -> LaneId {
         task_lane(cpu) + LaneId::from(self.in_handler.get())
     }

@@ -5,10 +5,10 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The kind of an event: its effect when it is due.
+/// The kind of an event: what happens when it is due.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// A sleep reaches its deadline.
+    /// The time has come at which a sleep ends.
     Timer(Sleeper),
     /// A device has work that is due.
     Device(u8),

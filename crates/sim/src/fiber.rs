@@ -54,8 +54,8 @@ pub(crate) struct Fiber {
 }
 
 impl Fiber {
-    /// Creates a fiber with a stack of `stack_bytes` bytes. `colour` shifts the stack's base, so that the most used
-    /// parts of different stacks do not compete for the same cache sets.
+    /// Creates a fiber with a stack of `stack_bytes` bytes. `colour` shifts the base of the stack, so that the most
+    /// used parts of the stacks of different fibers do not compete for the same cache sets.
     pub(crate) fn new(stack_bytes: usize, colour: usize) -> Self {
         let inside = Rc::new(Inside { job: Cell::new(None), yielder: Cell::new(null()) });
         let shared = Rc::clone(&inside);
@@ -133,7 +133,8 @@ impl Drop for Fiber {
     }
 }
 
-/// A stack whose base is a little below the end of its memory.
+/// A stack whose base is shifted a little below the end of its memory, so that the stacks of different fibers do not
+/// all use the same sets of a processor cache.
 struct ColouredStack {
     stack: DefaultStack,
     shift: usize,

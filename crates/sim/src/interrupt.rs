@@ -24,9 +24,9 @@ impl World {
         self.off_windows.borrow_mut().clear();
     }
 
-    /// Records the end of a handler, and the period for which interrupts were off. If the task had interrupts off right
-    /// before the handler, and so delayed the handler, the period begins when the task turned interrupts off. Otherwise
-    /// the period begins with the handler.
+    /// Records the end of a handler, and the period for which interrupts were off because of it. If the task had
+    /// interrupts off until the handler began, and so delayed it, the period begins when the task turned interrupts
+    /// off. Otherwise the period begins with the handler.
     fn note_handled(&self, cpu: usize) {
         let [below, lane] = [&self.lanes[2 * cpu], &self.lanes[handler_lane(cpu) as usize]];
         let [began, now] = [self.cpus[cpu].handler_began.get(), self.clock.get()];
@@ -113,8 +113,8 @@ impl World {
         }
     }
 
-    /// Takes the next device with a waiting interrupt off the queue. Disks come before the network card. Returns `None`
-    /// if no interrupt waits.
+    /// Takes a device with a waiting interrupt off the CPU's queue, and returns it. Disks come before the network card.
+    /// Returns `None` if no interrupt waits.
     fn next_pending(&self, cpu: usize) -> Option<u8> {
         let mut pending = self.cpus[cpu].pending.borrow_mut();
         let disk = if self.network.is_some() { pending.iter().position(|device| *device != CARD) } else { None };

@@ -23,8 +23,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// The lane number that stands for the holder of a lock that is taken while no task runs: during set-up and the
-/// inspection of results.
+/// The number that stands in place of a lane as the holder of a lock, if the lock was taken while no task ran: during
+/// set-up or the inspection of results.
 const OUTSIDE: LaneId = NO_LANE - 1;
 
 /// The holder of a lock, and the tasks that spin for it.
@@ -154,8 +154,8 @@ impl World {
         }
     }
 
-    /// Returns a random waiter among those that are spinning now. Waiters that a handler has interrupted are left out.
-    /// If all are interrupted, returns the first waiter.
+    /// Returns a random one of the tasks and handlers that are spinning for the lock now. A task that a handler has
+    /// interrupted is left out. If all are interrupted, returns the one that has waited longest.
     fn draw_winner(&self, raw: &RawLock) -> LaneId {
         let looks = |lane: &LaneId| self.cpus[cpu_of(*lane)].front(cpu_of(*lane)) == *lane;
         let waiters = || {
@@ -201,7 +201,8 @@ impl World {
         assert!(lane.slots.get() == 0 || is_inner, "lock `{}` taken while holding a per-CPU slot", class.name());
     }
 
-    /// Notes that the running task or handler is about to hold a lock of `class`. Does nothing if neither runs.
+    /// Notes that the running task or handler is about to hold a lock of `class`. Does nothing if no task or handler
+    /// runs.
     #[inline]
     fn note_taking(&self, class: LockClass) {
         let Some(lane) = self.running() else { return };

@@ -5,7 +5,7 @@ use crate::fiber::Ask;
 use crate::world::World;
 
 impl World {
-    /// Adds a reason for interrupts to be off on the CPU of the running task or handler, `lane`.
+    /// Adds a reason for which interrupts are off on the CPU of the running task or handler, `lane`.
     #[inline]
     pub(crate) fn mask(&self, lane: &Lane, cause: u8) {
         let reasons = lane.masked.get();
@@ -16,7 +16,8 @@ impl World {
         }
     }
 
-    /// Removes a reason for interrupts to be off on the CPU of the running task or handler, `lane`.
+    /// Removes a reason for which interrupts are off on the CPU of the running task or handler, `lane`. Interrupts are
+    /// on again when no reason is left.
     #[inline]
     pub(crate) fn unmask(&self, lane: &Lane) {
         let reasons = lane.masked.get() - 1;
@@ -43,8 +44,8 @@ impl World {
         self.note_off(from, to, cause);
     }
 
-    /// Lets a delayed interrupt or task switch happen now, if interrupts are on. Called after a lock or a per-CPU slot
-    /// was released.
+    /// Lets an interrupt or a task switch that was delayed happen now, if interrupts are on. Called after a lock or a
+    /// per-CPU slot was released.
     #[inline]
     pub(crate) fn look_up(&self) {
         let id = self.lane.get();

@@ -38,7 +38,8 @@ impl World {
         })
     }
 
-    /// Records an activity that has just ended, as a slice from `from` to `to`. Does nothing if recording is off.
+    /// Records an activity that has just ended as a slice of the trace, from `from` to `to`. Does nothing if recording
+    /// is off.
     #[inline]
     pub(crate) fn note(&self, from: u64, to: u64, what: impl FnOnce() -> Activity) {
         if self.recorder.is_on() {
@@ -73,8 +74,8 @@ impl World {
         }
     }
 
-    /// Records that a task has got the CPU for which it waited. Waits shorter than the recorder's `shortest_off` are
-    /// left out.
+    /// Records how long a task has waited for the CPU that it has just got. Leaves out a wait that is shorter than the
+    /// recorder's `shortest_off`.
     pub(crate) fn note_queued(&self, task: &Task, to: u64) {
         let from = task.queued_at.get();
         if to.saturating_sub(from) >= self.recorder.shortest_off.get() {
@@ -82,8 +83,8 @@ impl World {
         }
     }
 
-    /// Records that the running task or handler has ended a spin for a lock (`is_wait`), or has released a lock for
-    /// which another CPU was spinning.
+    /// Records that the running task or handler has got a lock for which it was spinning (`is_wait`), or has released a
+    /// lock for which another CPU was spinning.
     pub(crate) fn note_lock(&self, from: u64, cause: u8, is_wait: bool) {
         let (cpu, class) = (crate::cpu::cpu_of(self.lane.get()), cause_name(cause));
         self.note(from, self.clock.get(), || match is_wait {
@@ -123,8 +124,8 @@ impl World {
         }
     }
 
-    /// Records the running task's note on a wait, if recording is on. If the task was throttled, the wait is also
-    /// recorded as a time in `balance_dirty_pages`.
+    /// Records the running task's description of a wait, if recording is on. If the task was throttled, also records
+    /// the wait as time spent in `balance_dirty_pages`.
     #[inline]
     pub(crate) fn note_words(&self, note: impl FnOnce() -> Note) {
         if self.recorder.is_on() {

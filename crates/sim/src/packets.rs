@@ -20,8 +20,8 @@ impl World {
         }
     }
 
-    /// Puts a packet that arrives at the present time into the card. Returns the CPU to interrupt; `None` if the card's
-    /// interrupt already waits to be handled.
+    /// Puts a packet that arrives at the present time into the card. Returns the CPU to interrupt; `None` if the card
+    /// has raised its interrupt already.
     pub(crate) fn packet_arrived(&self) -> Option<usize> {
         let network = self.network.as_ref().expect("packets come to a card");
         let sent = nanos(self.clock.get() - picos(Nanos(network.config.wire.0 / 2)));

@@ -8,11 +8,11 @@
 use machine::{BLOCK_BYTES, DeviceId, Operation, Request};
 use std::collections::VecDeque;
 
-/// Largest number of runs of consecutive blocks that a task holds back.
+/// Largest number of runs of consecutive blocks for which a task holds requests back.
 const HELD_MAX: usize = 16;
 
-/// Length, in blocks, of a long run: 128 KiB. If the run that was held last is at least this long, the task does not
-/// begin to hold another run.
+/// Length from which a run of held requests counts as long, in blocks: 128 KiB. If the run that was held last is long,
+/// the task does not begin to hold another one.
 const LONG: u64 = (128 << 10) / BLOCK_BYTES as u64;
 
 /// The disk requests that a task holds back to merge them.
@@ -23,7 +23,7 @@ pub(crate) struct Plug {
     held: VecDeque<Held>,
 }
 
-/// Held requests on consecutive blocks.
+/// A run of held requests, whose blocks are consecutive.
 #[derive(Debug)]
 struct Held {
     kind: (DeviceId, Operation, bool),
@@ -38,8 +38,8 @@ impl Held {
         Self { kind: kind_of(&request), block, end, parts: VecDeque::from([request]) }
     }
 
-    /// Adds a request to this run if the request is of the same kind and continues the run at either end. Returns the
-    /// request if that is not so, or if the run would have more than `blocks_max` blocks.
+    /// Adds a request to this run, if the request is of the same kind and continues the run at either end. Returns the
+    /// request if it does not fit, or if the run would then have more than `blocks_max` blocks.
     fn join(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let end = end_of(&request);
         if kind_of(&request) != self.kind || self.end - self.block + end - request.block > blocks_max {
@@ -59,7 +59,8 @@ impl Held {
 }
 
 impl Plug {
-    /// Holds a request back. Returns the request if the task must first send all held requests to their devices.
+    /// Holds a request back. Returns the request if it cannot be held; the task must then first send all held requests
+    /// to their devices.
     pub(crate) fn hold(&mut self, request: Request, blocks_max: u64) -> Option<Request> {
         let mut request = request;
         for held in &mut self.held {

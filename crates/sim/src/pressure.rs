@@ -26,8 +26,8 @@ const fn part_of(task: &Task) -> Part {
 }
 
 impl World {
-    /// Changes a task by `change`. If the task then counts for pressure (PSI) in another way or on another CPU, updates
-    /// the counts of all groups that the task belongs to.
+    /// Calls `change`, which changes the task. If the task then counts for pressure (PSI) in another way or on another
+    /// CPU, updates the counts of all groups that the task belongs to.
     #[inline]
     fn recount(&self, task: &Task, change: impl FnOnce()) {
         let before = (part_of(task), task.cpu.get());
@@ -51,7 +51,7 @@ impl World {
         before
     }
 
-    /// Notes that a stall of the running task for memory begins or ends.
+    /// Notes that the running task begins to be stalled for memory, or ceases to be.
     pub(crate) fn note_stall(&self, begins: bool) {
         let Some(task) = self.current_task() else { return };
         let before = task.stalls.get();
@@ -101,8 +101,8 @@ impl World {
         Rc::clone(found.unwrap_or_else(|| panic!("no group has number {group}")))
     }
 
-    /// Waits until a trigger has an event, at most `time`. Returns whether the trigger has an event. Returns early if
-    /// the task is killed.
+    /// Waits until a trigger has an event, but not longer than `time`. Returns whether the trigger has an event.
+    /// Returns early if the task is killed.
     pub(crate) fn wait_for_pressure(&self, trigger: &PressureTrigger, time: Nanos) -> bool {
         let task = self.sleeping_task("wait for pressure");
         let end = self.clock.get().saturating_add(picos(time));

@@ -31,8 +31,8 @@ impl World {
         });
     }
 
-    /// Runs `work` with a plug, which holds the task's requests back, and then sends these requests to their devices.
-    /// If the task already has a plug, only runs `work`.
+    /// Runs `work` with a plug, in which the task's requests are held back. Then sends the held requests to their
+    /// devices. If the task has a plug already, only runs `work`.
     pub(crate) fn plugged<T>(&self, work: impl FnOnce() -> T) -> T {
         let task = self.sleeping_task("plug");
         if task.plug.borrow().is_open {
@@ -45,8 +45,8 @@ impl World {
         done
     }
 
-    /// Holds a request back in the task's plug. Returns the request if the task has no plug, or must first send the
-    /// held requests to their devices.
+    /// Holds a request back in the task's plug. Returns the request if the task has no plug, or if all held requests
+    /// must be sent to their devices first.
     fn hold_back(&self, task: &Task, request: Request) -> Option<Request> {
         let mut plug = task.plug.borrow_mut();
         if !plug.is_open {
@@ -125,8 +125,8 @@ impl World {
         }
     }
 
-    /// Wakes the tasks that wait for the end of congestion, if the device's congestion in either direction has just
-    /// ended.
+    /// Wakes the tasks that wait for the end of congestion, if congestion of this device has just ended in either
+    /// direction.
     fn note_congestion(&self, device: &Device) {
         let mut has_ended = false;
         for operation in OPERATIONS {
@@ -151,8 +151,8 @@ impl World {
         }
     }
 
-    /// Lets a device do the work that is due. Returns the CPU to interrupt; `None` if nothing was finished, or the
-    /// interrupt already waits to be handled.
+    /// Lets a device do the work that is due. Returns the CPU to interrupt; `None` if no request is finished, or if the
+    /// device has raised its interrupt already.
     pub(crate) fn device_event(&self, index: usize) -> Option<usize> {
         let device = &self.devices[index];
         device.armed.set(u64::MAX);

@@ -79,7 +79,8 @@ impl World {
         }
     }
 
-    /// Returns whether an event still applies. For example, a timer does not apply if its task was woken before.
+    /// Returns whether an event still has to be handled. A timer, for example, has no effect if its task was woken
+    /// before.
     fn is_current(&self, event: Event) -> bool {
         match event.kind {
             EventKind::Timer(sleeper) => {
@@ -111,8 +112,8 @@ impl World {
         }
     }
 
-    /// Resumes the CPU that `key` names until its fiber suspends, and does what the fiber asks for. `event` is the time
-    /// of the next event.
+    /// Runs a CPU until its fiber suspends itself, and then does what the fiber asks for. `key` has the number and the
+    /// clock of the CPU. `event` is the time of the next event.
     #[inline]
     fn run_cpu(&self, key: u64, event: u64) {
         let cpu = (key & ((1 << CPU_BITS) - 1)) as usize;
@@ -140,8 +141,8 @@ impl World {
         }
     }
 
-    /// Returns the key of the CPU whose task has the lowest rank, and so runs first. The clock in the key is the time
-    /// at which the CPU can continue. Returns [`NOT_RUNNING`] if no CPU competes.
+    /// Returns the key of the CPU whose task has the lowest rank, because that CPU runs next. The clock in the key is
+    /// the time at which the CPU can continue. Returns [`NOT_RUNNING`] if no CPU competes to run.
     #[cold]
     fn first_by_rank(&self) -> u64 {
         let rank = |cpu: usize| match self.cpus[cpu].task.get() {

@@ -69,8 +69,8 @@ impl World {
         task.bound_to.is_none_or(|node| self.node_of_cpu(cpu) == node)
     }
 
-    /// Moves a task to CPU `to`. Virtual runtimes of different CPUs are not comparable, so the task keeps only the
-    /// amount by which its virtual runtime exceeds the `runtime_floor` of its CPU.
+    /// Moves a task to CPU `to`. Virtual runtimes of different CPUs are not comparable. So the task keeps only the
+    /// amount by which its virtual runtime is above the `runtime_floor` of its old CPU.
     fn move_runtime(&self, task: &Task, to: usize) {
         let from = self.set_cpu(task, to);
         if from != to {
@@ -94,8 +94,8 @@ impl World {
         self.arm_slice(cpu);
     }
 
-    /// Lets a woken task preempt the running task if the running task has had much more CPU time than the woken one. If
-    /// the schedule is by rank, CPU time does not matter, and the task with the lower rank runs.
+    /// Lets a woken task preempt the running task, if the running task has had much more CPU time than the woken one.
+    /// If the schedule is by rank, only ranks count: the task with the lower rank runs.
     fn preempt_for(&self, cpu: usize, woken: &Task) {
         let state = &self.cpus[cpu];
         let Some(current) = state.task.get() else { return };
@@ -114,7 +114,8 @@ impl World {
         }
     }
 
-    /// Schedules the end of the time slice of the task on `cpu`, if another task waits.
+    /// Schedules the end of the time slice of the task on `cpu`; does nothing if the CPU has no task. Called when
+    /// another task waits for the CPU.
     fn arm_slice(&self, cpu: usize) {
         let state = &self.cpus[cpu];
         let time = state.slice_end.get().max(self.clock.get());
@@ -139,7 +140,7 @@ impl World {
         }
     }
 
-    /// Switches to the next task if a switch is due. If the running task may not be preempted now, it is switched as
+    /// Switches to the next task if a switch is due. If the running task may not be preempted now, the switch comes as
     /// soon as it may be.
     pub(crate) fn switch_if_possible(&self, cpu: usize) {
         let state = &self.cpus[cpu];
@@ -195,8 +196,8 @@ impl World {
         }
     }
 
-    /// Puts the task that runs on `cpu` into the CPU's queue, behind the first waiting task, and lets the CPU take the
-    /// next task.
+    /// Puts the task that runs on `cpu` into the CPU's queue, and lets the CPU take the next task. The task's place in
+    /// the queue is behind the first waiting task. With a schedule by rank, the place is that of the task's rank.
     pub(crate) fn yield_to_next(&self, cpu: usize) {
         let task = self.task(self.cpus[cpu].task.get().expect("a task yields"));
         self.take_off(cpu);

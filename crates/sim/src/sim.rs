@@ -27,10 +27,10 @@ use machine::{
 };
 use std::rc::Rc;
 
-/// A machine in virtual time. A clone is a handle to the same machine.
+/// A machine in virtual time. A clone is a second handle to the same machine.
 ///
-/// Functions that do not sleep may also be called before and after [`Sim::run`], when no task runs; they take no time
-/// then.
+/// Functions that do not sleep may also be called before and after [`Sim::run`]. No task runs then, and the functions
+/// take no time.
 #[derive(Clone)]
 pub struct Sim(pub(crate) Rc<World>);
 
@@ -45,12 +45,12 @@ pub struct CpuStatistics {
     pub switches: u64,
     /// The longest time for which interrupts were off.
     pub longest_off: Nanos,
-    /// Number of times that an interrupt handler was started and ended I/O. A handler keeps running while it finds
-    /// completed requests.
+    /// Number of runs of an interrupt handler that ended I/O. A handler keeps running while it finds completed
+    /// requests.
     pub handlers: u64,
     /// Number of pages whose I/O ended in a handler on this CPU.
     pub handled_pages: u64,
-    /// Largest number of pages whose I/O a handler ended between its start and its end.
+    /// Largest number of pages whose I/O ended in a single run of a handler.
     pub handled_pages_max: u64,
 }
 
@@ -101,9 +101,9 @@ impl Sim {
         self.0.set_aside(id);
     }
 
-    /// Returns the pressure on memory until now: of the machine for group 0, otherwise of the memory control group with
-    /// this number and its descendants. As in a kernel, the times of CPUs are averaged when this method is called. So
-    /// calls between the ends of two periods change later figures a little. [`Sim::pressure_totals`] changes no later
+    /// Returns the pressure on memory until now: that of the machine for group 0, otherwise that of the memory control
+    /// group with this number and its descendants. As in a kernel, each call averages the times of the CPUs. So a call
+    /// between the ends of two periods changes later figures a little. [`Sim::pressure_totals`] changes no later
     /// figures.
     ///
     /// # Panics
@@ -113,8 +113,7 @@ impl Sim {
         self.0.pressure_of(group).read(self.0.clock.get())
     }
 
-    /// Returns a reader of the machine's stall times, for records of a run. The reader sums the time since the machine
-    /// started.
+    /// Returns a reader of the machine's stall times, for records of a run. Its sums begin at the start of the machine.
     #[must_use]
     pub fn pressure_reader(&self) -> PressureReader {
         PressureReader::new(self.0.pressure_of(0))
@@ -137,9 +136,9 @@ impl Sim {
         PressureTrigger::new(self.0.pressure_of(group), trigger, self.0.clock.get())
     }
 
-    /// Waits, at most `time`, until a trigger has an event. An event since the last wait for the trigger ends the wait
-    /// at once. Returns whether there was an event; `false` also if the calling task was killed. The calling task may
-    /// sleep.
+    /// Waits until a trigger has an event, but not longer than `time`. If an event has occurred since the last wait for
+    /// this trigger, returns at once. Returns whether there was an event; also returns `false` if the calling task was
+    /// killed. The calling task may sleep.
     pub fn wait_for_pressure(&self, trigger: &PressureTrigger, time: Nanos) -> bool {
         self.0.wait_for_pressure(trigger, time)
     }
@@ -188,7 +187,7 @@ impl Sim {
         self.0.main.get()
     }
 
-    /// Tells a task to end, and ends its sleep if it sleeps.
+    /// Tells a task to end. If the task sleeps, ends its sleep.
     pub fn kill(&self, id: TaskId) {
         self.0.kill(id);
     }
@@ -213,7 +212,8 @@ impl Sim {
         self.0.current_task().expect("only a task has a generator")
     }
 
-    /// Draws from the calling task's random generator, which depends only on the seed and the number of the task.
+    /// Draws from the calling task's random generator. What it draws depends only on the seed and the number of the
+    /// task.
     ///
     /// # Panics
     /// Outside of a task.
@@ -260,8 +260,8 @@ impl Sim {
         self.0.task(id).state.get() == State::Finished
     }
 
-    /// Returns the random decisions so far about the order of CPUs and tasks; empty unless [`Config::keep_decisions`]
-    /// is set.
+    /// Returns the random decisions about the order of CPUs and tasks that were made so far. The list is empty unless
+    /// [`Config::keep_decisions`] is set.
     #[must_use]
     pub fn decisions(&self) -> Decisions {
         self.0.decisions.as_ref().map_or_else(Decisions::default, |decisions| decisions.borrow().clone())
@@ -278,7 +278,7 @@ impl Sim {
         self.0.fingerprint.mix(Mark::Lab, self.0.clock.get(), value);
     }
 
-    /// Lets the calling task compute for `time` outside the engine, as a program does.
+    /// Lets the calling task spend `time` on computations outside the engine, as a program does.
     #[inline]
     pub fn compute(&self, time: Nanos) {
         self.0.within(Func::User, || self.0.spend_picos(picos(time)));
@@ -313,9 +313,9 @@ impl Sim {
         self.0.set_observer(picos(every), Box::new(move |time| look(nanos(time))));
     }
 
-    /// Sets a function that is called with the time when the main task has returned, before the other tasks are killed.
-    /// The function must not spend time, take locks or sleep. It is not called if the run fails before the main task
-    /// returns. A function that [`Sim::observe`] sets may still be called later.
+    /// Sets a function that is called when the main task has returned, before the other tasks are killed. Its argument
+    /// is the time. The function must not spend time, take locks or sleep. It is not called if the run fails before the
+    /// main task returns. A function that [`Sim::observe`] sets may still be called later.
     pub fn observe_end(&self, look: impl FnOnce(Nanos) + 'static) {
         *self.0.at_end.borrow_mut() = Some(Box::new(move |time| look(nanos(time))));
     }
@@ -394,9 +394,9 @@ impl Sim {
     }
 
     /// Sets all counts of interrupts to 0: how long interrupts were off ([`Sim::mask_statistics`],
-    /// [`Sim::off_windows`], [`CpuStatistics::longest_off`]), and the work of handlers. A period with interrupts off
-    /// that began before this call counts in full when it ends. The total time of handlers
-    /// ([`CpuStatistics::interrupt`]) is kept.
+    /// [`Sim::off_windows`], [`CpuStatistics::longest_off`]), and what handlers did. A period with interrupts off that
+    /// began before this call counts in full when it ends. The total time of handlers ([`CpuStatistics::interrupt`]) is
+    /// not changed.
     pub fn restart_interrupt_statistics(&self) {
         self.0.restart_interrupt_counts();
     }

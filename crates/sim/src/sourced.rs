@@ -43,8 +43,8 @@ pub struct Sourced<T> {
     pub value: T,
     /// The way in which the value was found.
     pub from: Origin,
-    /// The posting, paper, data sheet or measurement that states the value. For a fitted value, the figure to which it
-    /// was fitted.
+    /// The posting, paper, data sheet or measurement that states the value. For a fitted value, this is the figure to
+    /// which the value was fitted.
     pub source: String,
 }
 

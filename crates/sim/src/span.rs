@@ -5,12 +5,13 @@ use crate::record::trace::is_recorded;
 use crate::world::World;
 use machine::Func;
 
-/// Charges the CPU time of the running task or handler to one function, until the span is dropped.
+/// A part of a run whose CPU time is charged to one function. The time of the running task or handler is charged until
+/// the span is dropped.
 pub struct Span<'a> {
     world: &'a World,
     before: NodeId,
     func: Func,
-    /// Clock at the start of the span, ps; 0 if spans of its function are not recorded.
+    /// Clock at the start of the span, ps; 0 if the trace does not record calls of the span's function.
     from: u64,
 }
 

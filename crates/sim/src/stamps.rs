@@ -53,8 +53,8 @@ impl Stamps {
 #[derive(Default)]
 pub(crate) struct BlockStamps {
     written: BTreeMap<u64, [u8; STAMP_BYTES]>,
-    /// The stamps that writes in flight carry, by the first block of the write. Writes with the same first block are in
-    /// order of submission.
+    /// The stamps of writes in flight, which reach the device when the write ends. The key is the first block of the
+    /// write. Writes with the same first block are in order of submission.
     under_way: BTreeMap<u64, VecDeque<Vec<[u8; STAMP_BYTES]>>>,
 }
 

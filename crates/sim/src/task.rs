@@ -51,17 +51,18 @@ pub(crate) struct Task {
     pub(crate) slept_at: Cell<u64>,
     /// Time at which the task came into its CPU's queue.
     pub(crate) queued_at: Cell<u64>,
-    /// Number of times that the task has gone to sleep. A waker or timer names the sleep that it ends, so that it
-    /// cannot end a later one.
+    /// Number of times that the task has gone to sleep. A waker or timer names the sleep that it ends by this number,
+    /// so that it cannot end a later sleep.
     pub(crate) sleeps: Cell<u64>,
-    /// Reason of the task's wait, if it gave one, and the time at which the wait began.
+    /// The reason of the task's present wait, and the time at which the wait began; `None` if the task gave no reason
+    /// or does not wait.
     pub(crate) waits: Cell<Option<(WaitReason, u64)>>,
     pub(crate) is_killed: Cell<bool>,
     /// `true` while the task sleeps for block I/O.
     pub(crate) waits_for_io: Cell<bool>,
-    /// The memory control group of the task, or the machine, in whose pressure the task counts.
+    /// The memory control group in whose pressure the task counts; the machine for a task that is in no group.
     pub(crate) group: RefCell<Rc<GroupPressure>>,
-    /// Number of nested stalls for memory in which the task is.
+    /// Number of stalls for memory, one within the other, in which the task is.
     pub(crate) stalls: Cell<u32>,
     /// `true` if the task does not count for pressure (PSI), because it is the kernel's own.
     pub(crate) is_aside: Cell<bool>,

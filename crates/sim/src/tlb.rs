@@ -8,10 +8,10 @@
 use machine::Nanos;
 use std::cell::Cell;
 
-/// Number of places in the TLB at which the translation of a given address can be: its ways.
+/// Number of places in the TLB that may hold the translation of a given address: the ways of its set.
 const WAYS: usize = 4;
 
-/// The number of translations that a CPU keeps, and the cost of a miss.
+/// The size of each CPU's TLB, and the cost of a miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlbConfig {
     /// Number of translations of 4 KiB pages that the TLB holds.
@@ -24,7 +24,7 @@ pub struct TlbConfig {
     pub walk_2m: Nanos,
 }
 
-/// The TLB of one CPU: its translations of small and of huge pages.
+/// The TLB of one CPU: the translations of small and of huge pages that it holds.
 #[derive(Debug)]
 pub(crate) struct Tlb {
     small: Box<[Cell<[u64; WAYS]>]>,

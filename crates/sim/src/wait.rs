@@ -38,9 +38,9 @@ impl World {
         }
     }
 
-    /// Lets a killed task return from a sleep at once. The requests that it holds back go to their devices, because the
-    /// task may be waiting for them. The call takes some time, so that other tasks get their turn and the shutdown
-    /// ends.
+    /// Lets a killed task return from a sleep at once. Before that, submits the requests that the task has held back,
+    /// because the task may be waiting for them. The call takes some time, so that other tasks get their turn and the
+    /// shutdown ends.
     fn refuse_to_sleep(&self, task: &Task) {
         self.let_go(task);
         self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));
@@ -58,8 +58,8 @@ impl World {
         queue.sleepers.borrow_mut().retain(|other| *other != sleeper);
     }
 
-    /// Marks the calling task as asleep; the caller must suspend it next. Returns the number of the sleep, which a
-    /// waker must name.
+    /// Marks the calling task as asleep. The caller must suspend the task next. Returns the number of the sleep; a
+    /// waker has to name it.
     pub(crate) fn begin_sleep(&self, task: &Task, state: State, until: u64) -> u64 {
         let sleep = task.sleeps.get() + 1;
         task.sleeps.set(sleep);

@@ -11,8 +11,8 @@ pub(crate) struct Sleeper {
     pub(crate) sleep: u64,
 }
 
-/// A queue of waiting tasks, which counts how often it was woken. A ticket is the value of this count at the time when
-/// the ticket was taken.
+/// A queue of waiting tasks. It counts how often it was woken. A ticket is the value of this count at the time when the
+/// ticket was taken.
 #[derive(Default)]
 pub struct WaitQueue {
     pub(crate) wakes: Cell<u64>,

@@ -45,8 +45,8 @@ pub(crate) enum Phase {
 pub(crate) struct World {
     /// The present time: the clock of the running CPU, or the time of the event that is being dispatched.
     pub(crate) clock: Cell<u64>,
-    /// Clock up to which `spend` only adds to the clock, ps: equal to `limit`, or 0 if the schedule decides at each
-    /// step or no fiber runs.
+    /// Clock, ps, up to which `spend` only has to advance the clock. It equals `limit`, unless the schedule decides at
+    /// each step or no fiber runs: then it is 0.
     pub(crate) horizon: Cell<u64>,
     /// Clock up to which the running fiber may run before it is suspended, ps.
     pub(crate) limit: Cell<u64>,
@@ -63,12 +63,12 @@ pub(crate) struct World {
     pub(crate) schedule: RefCell<Box<dyn Schedule>>,
     /// The decisions of the schedule; `None` if they are not kept.
     pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
-    /// The result of [`Schedule::sees_steps`] for this schedule.
+    /// `true` if the schedule has to be asked at each point of the run ([`Schedule::sees_steps`]).
     pub(crate) sees_steps: bool,
     /// The result of [`Schedule::is_by_rank`] for this schedule.
     pub(crate) is_by_rank: bool,
-    /// The latest time at which anything was done, ps. With a schedule by rank, a CPU that was held back continues from
-    /// this time.
+    /// The latest time at which a CPU did something or an event was handled, ps. With a schedule by rank, a CPU that
+    /// was held back continues from this time.
     pub(crate) acted: Cell<u64>,
     /// `true` if the schedule is by rank and more than one CPU has work, so that all CPUs but one are held back.
     pub(crate) holds_back: Cell<bool>,
@@ -102,14 +102,15 @@ pub(crate) struct World {
     pub(crate) lock_travel: [u64; crate::cause::SLOT as usize + 1],
     /// Time that the cache lines of a frame take to travel from another CPU, ps.
     pub(crate) frame_travel: u64,
-    /// The CPU that touched each frame last; empty if the travel of a frame's lines costs nothing.
+    /// For each frame, the CPU that touched it last. Empty if the travel of a frame's cache lines costs nothing.
     pub(crate) last_cpu_of_frame: Box<[LastCpu]>,
     pub(crate) lock_counts: Box<[LockCounts]>,
     pub(crate) mask_counts: Box<[MaskCounts]>,
     /// The periods with interrupts off that were kept for [`crate::Sim::off_windows`], each with begin and end, ps.
     pub(crate) off_windows: RefCell<Vec<(u64, u64)>>,
     pub(crate) recorder: Recorder,
-    /// The pressure of the machine, at index 0, and of each memory control group, at the index that is its number.
+    /// The pressure (PSI) of the machine at index 0, and of each memory control group at the index that is the group's
+    /// number.
     pub(crate) groups: RefCell<Vec<Option<Rc<GroupPressure>>>>,
     me: Weak<World>,
 }
@@ -120,7 +121,7 @@ type AtEnd = Box<dyn FnOnce(u64)>;
 /// The function that [`crate::Sim::on_kill_process`] sets, called with the number of the process.
 type AtKill = Rc<dyn Fn(u32)>;
 
-/// A function that looks at the machine at intervals of virtual time (`every`, ps) and changes nothing.
+/// A function that looks at the machine at even intervals of virtual time (`every`, ps). It changes nothing.
 pub(crate) struct Observer {
     pub(crate) every: u64,
     pub(crate) look: Box<dyn FnMut(u64)>,
@@ -230,7 +231,7 @@ impl World {
         }
     }
 
-    /// Returns the CPU of the running task or handler; `None` outside of a run.
+    /// Returns the CPU of the running task or handler; `None` if neither runs.
     #[inline]
     pub(crate) fn cpu_here(&self) -> Option<usize> {
         match self.lane.get() {
@@ -239,16 +240,16 @@ impl World {
         }
     }
 
-    /// Returns the time, in ps, until the cache lines of a lock arrive at the CPU of `lane`, which has just got the
-    /// lock. Records this CPU as the last one that had the lock.
+    /// Returns the time, in ps, that the cache lines of a lock take to arrive at the CPU of `lane`, which has just got
+    /// the lock. Records this CPU as the last one that had the lock.
     #[inline]
     pub(crate) fn lock_travel(&self, last: &LastCpu, lane: LaneId, cause: u8) -> u64 {
         let cost = self.lock_travel[usize::from(cause)];
         if cost > 0 && last.touch(crate::cpu::cpu_of(lane)) { cost } else { 0 }
     }
 
-    /// Returns the time, in ps, until the cache lines of a frame arrive at the running CPU. Records this CPU as the
-    /// last one that touched the frame.
+    /// Returns the time, in ps, that the cache lines of a frame take to arrive at the running CPU. Records this CPU as
+    /// the last one that touched the frame.
     #[inline]
     pub(crate) fn frame_travel(&self, frame: FrameNumber) -> u64 {
         if self.frame_travel == 0 {
@@ -314,7 +315,8 @@ impl World {
         }
     }
 
-    /// Gives the running task another rank. If a waiting task has a lower rank, the running task yields to it.
+    /// Gives the running task another rank. If a waiting task has a lower rank, which comes first, the running task
+    /// yields to it.
     fn take_rank(&self, rank: u64) {
         self.current_task().expect("a task has a rank").rank.set(rank);
         let cpu = cpu_of(self.lane.get());
@@ -338,7 +340,7 @@ impl World {
         }
     }
 
-    /// Yields the CPU, if the running task may be taken off it and another task waits for it.
+    /// Yields the CPU, if the running task may be preempted and another task waits for the CPU.
     pub(crate) fn yield_cpu(&self) {
         let lane = self.lane.get();
         let cpu = cpu_of(lane);
@@ -356,11 +358,11 @@ impl World {
         unsafe { (*fiber).suspend(ask) }
     }
 
-    /// Asserts that the running task or handler can leave its stack. The assertion comes before anything is marked as
+    /// Asserts that the running task or handler may be suspended. This is checked before anything is marked as
     /// suspended, because a caller may catch the panic and go on.
     ///
     /// # Panics
-    /// When the caller runs on another stack: the stack of a task of another machine, which the running task runs.
+    /// When the caller runs on another stack: that of a task of another machine, which the running task runs.
     #[inline]
     pub(crate) fn assert_on_own_stack(&self) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();
@@ -368,8 +370,8 @@ impl World {
         unsafe { (*fiber).assert_on_own_stack() }
     }
 
-    /// Returns whether this thread is unwinding from a panic. In that case nothing may suspend any more, and the run
-    /// ends.
+    /// Returns whether this thread is unwinding from a panic. In that case no task or handler may be suspended any
+    /// more, and the run ends.
     #[inline]
     pub(crate) fn is_dying(&self) -> bool {
         std::thread::panicking()
@@ -420,7 +422,7 @@ impl World {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }
 
-    /// Adds the time since the last charge of a task or handler, `lane`, to its present call path in the profile.
+    /// Adds the time since the last charge to the call path of a task or handler, `lane`, in the profile.
     #[inline]
     pub(crate) fn charge(&self, lane: &Lane) {
         let clock = self.clock.get();

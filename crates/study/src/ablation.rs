@@ -16,14 +16,14 @@ use figures::verdict::{Comparison, Verdict};
 use placed::Error;
 use report::{Table, TableRow};
 
-/// Two kernels with the differences between them.
+/// Two kernels, and the differences between them.
 pub struct Ablation {
-    /// Names of the kernels of all columns, as on the command line. The first two are the kernels to compare.
+    /// Names of the kernels of all columns, as on the command line. The first two are the kernels that are compared.
     kernels: Vec<String>,
     switches: Vec<Switch>,
 }
 
-/// A difference between the two kernels, with the columns that show its effect.
+/// A difference between the two kernels, and the two columns that show its effect.
 struct Switch {
     difference: Difference,
     /// Index of the column of the first kernel with only this difference applied.
@@ -61,7 +61,8 @@ pub struct RowAblation {
     /// Smallest and largest value over the seeds with the second kernel; none if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_range: Option<Range>,
-    /// The change from the first kernel to the second; none if there are too few seeds to judge it.
+    /// The change from the first kernel to the second, with a verdict on it; none if there are too few seeds to judge
+    /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// The effect of each difference.
@@ -74,34 +75,36 @@ pub struct Effect {
     /// The difference between the two kernels.
     #[serde(flatten)]
     pub difference: Difference,
-    /// The row's value with the first kernel and only this difference applied.
+    /// The row's value, if only this difference is applied to the first kernel.
     pub alone: Option<f64>,
-    /// The share of the gap that the difference closes alone; none if there is no gap ([`RowAblation::has_gap`]).
+    /// The share of the gap (between the two kernels' values) that this difference closes if it alone is applied to the
+    /// first kernel; none if there is no gap ([`RowAblation::has_gap`]).
     pub alone_share: Option<f64>,
     /// The row's value with the second kernel and only this difference reverted.
     pub undone: Option<f64>,
-    /// The share of the gap that reverting the difference opens; none if there is no gap ([`RowAblation::has_gap`]).
+    /// The share of the gap (between the two kernels' values) that opens again if this difference alone is reverted in
+    /// the second kernel; none if there is no gap ([`RowAblation::has_gap`]).
     pub undone_share: Option<f64>,
-    /// Smallest and largest of the values over the seeds, with the first kernel and only this difference applied. None
-    /// if there is only one seed.
+    /// Smallest and largest value over the seeds with the first kernel and only this difference applied; none if there
+    /// is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_range: Option<Range>,
-    /// Smallest and largest of the values over the seeds, with the second kernel and only this difference reverted.
-    /// None if there is only one seed.
+    /// Smallest and largest value over the seeds, if only this difference is reverted in the second kernel; none if
+    /// there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_range: Option<Range>,
-    /// The change from the first kernel to the first kernel with only this difference applied; none if there are too
-    /// few seeds to judge it.
+    /// The change that applying only this difference to the first kernel makes; none if there are too few seeds to
+    /// judge it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_change: Option<Change>,
-    /// The change from the second kernel with only this difference reverted to the second kernel; none if there are too
-    /// few seeds to judge it.
+    /// The change from one column to another: from the second kernel with only this difference reverted, to the
+    /// unchanged second kernel. None if there are too few seeds to judge it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_change: Option<Change>,
-    /// Reason why runs with only this difference applied failed; none if no run failed.
+    /// The reason why runs of the first kernel with only this difference applied failed; none if no run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_failed: Option<String>,
-    /// Reason why runs with only this difference reverted failed; none if no run failed.
+    /// The reason why runs of the second kernel with only this difference reverted failed; none if no run failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_failed: Option<String>,
 }
@@ -123,7 +126,7 @@ pub struct Change {
     pub low: f64,
     /// Upper end of the confidence interval of the increase.
     pub high: f64,
-    /// Probability that the confidence interval contains the increase.
+    /// Probability with which the confidence interval contains the true increase.
     pub coverage: f64,
     /// The verdict on the change: whether the columns differ, and which is better.
     pub verdict: Verdict,
@@ -138,13 +141,13 @@ impl Change {
     }
 }
 
-/// Returns a share in whole percent; never returns -0.
+/// Returns a share in percent, rounded to a whole number; never returns -0.
 #[must_use]
 pub fn percent(share: f64) -> f64 {
     (100.0 * share).round() + 0.0
 }
 
-/// Returns whether two values differ enough to be a gap.
+/// Returns whether the relative difference of two values is large enough to be a gap.
 fn is_gap(from: f64, to: f64) -> bool {
     from != to && (to - from).abs() >= GAP_MIN * from.abs().max(to.abs())
 }
@@ -157,10 +160,10 @@ impl RowAblation {
         is_gap(self.from, self.to)
     }
 
-    /// Returns whether a difference changes the row. If there are verdicts, at least one must tell the values with and
-    /// without the difference apart. Otherwise the value must change by at least half a percent of the gap (by a
-    /// hundredth if there is no gap), and with several seeds the ranges with and without the difference must be
-    /// disjoint.
+    /// Returns whether a difference changes the row. If the effect has verdicts, one of them must say that the values
+    /// with and without the difference can be told apart. Without verdicts, the value must change by at least half a
+    /// percent of the gap, or by 1 % if there is no gap. With several seeds, the ranges of values with and without the
+    /// difference must also not overlap.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
         let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();
@@ -217,9 +220,9 @@ impl Ablation {
         Ok(Self { kernels, switches })
     }
 
-    /// Returns the names, as on the command line, of the kernels to run: the two compared kernels, then for each
-    /// difference the first kernel with only this difference applied, then for each difference the second kernel with
-    /// only this difference reverted.
+    /// Returns the names of the kernels to run, as on the command line. The first two are the compared kernels. Then
+    /// come, for each difference, the first kernel with only this difference applied; and last, for each difference,
+    /// the second kernel with only this difference reverted.
     #[must_use]
     pub fn kernels(&self) -> &[String] {
         &self.kernels

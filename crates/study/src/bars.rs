@@ -26,8 +26,8 @@ const REDRAW: Duration = Duration::from_millis(200);
 /// Width of a title, in columns of the terminal. A line of title, bar and message fits a terminal of 80 columns.
 const TITLE: usize = 26;
 
-/// Progress on standard error. A terminal shows a line for each running job. Elsewhere there is one line when the work
-/// starts and one when it ends.
+/// Shows the progress of jobs on standard error. A terminal shows a line for each running job. Elsewhere there is one
+/// line when the work starts and one when it ends.
 pub struct Bars {
     shared: Arc<Shared>,
     name: String,
@@ -73,8 +73,8 @@ impl Bars {
     }
 }
 
-/// A line that shows how long a piece of work of unknown length has taken so far. It is shown on a terminal until this
-/// value is dropped. Without a terminal there is no line.
+/// A line that shows for how long a piece of work has been going on, if its whole length is unknown. A terminal shows
+/// the line until this value is dropped. Without a terminal there is no line.
 pub struct Waiting(ProgressBar);
 
 impl Waiting {
@@ -167,7 +167,7 @@ impl Shared {
     }
 }
 
-/// Writes a line to standard error, and ignores a closed stream.
+/// Writes a line to standard error. Ignores an error, such as that of a closed stream.
 fn told(line: &str) {
     let _ = writeln!(stderr(), "{line}");
 }
@@ -181,7 +181,8 @@ fn one_line(name: &str) -> String {
     shown::harmless(name).replace('\n', " ")
 }
 
-/// Returns a title cut to the available width. A long title keeps its end, which distinguishes it from other titles.
+/// Returns a title cut to the width that is available for it. A long title loses its beginning, because its end
+/// distinguishes it from other titles.
 fn cut(title: &str) -> String {
     let length = title.chars().count();
     if length <= TITLE {

@@ -21,26 +21,26 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Numbers of virtual CPUs with which `spend` calls are measured. The tasks on these CPUs take turns.
+/// Numbers of virtual CPUs on which the cost of `spend` calls is measured. The tasks on these CPUs take turns.
 const CPUS: [usize; 3] = [1, 8, 64];
 
-/// Sizes of the measurements.
+/// The amounts of work that the measurements do.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
     /// Number of rounds, each with its own seed.
     pub rounds: u64,
-    /// Number of `spend` calls.
+    /// Number of `spend` calls in a measurement.
     pub spends: u32,
     /// Scale of the runs of the experiment `parallelio`.
     pub scale: Scale,
     /// Number of pages in the file that is read.
     pub pages: u64,
-    /// Number of pages read in place. A quarter of this number is read by copy.
+    /// Number of pages that are read in place. A quarter as many are read by copy.
     pub hits: u64,
 }
 
-/// Runs all measurements, with files in a fresh folder inside `folder`. Returns the table of their figures. If `folder`
-/// lies in memory, the running kernel is not measured, and a note says so.
+/// Runs all measurements, with files in a new folder inside `folder`. Returns the table of their figures. If `folder`
+/// lies in memory (tmpfs), the running kernel is not measured, and a note says so.
 ///
 /// # Errors
 /// When a simulation fails, a page cannot be read, or the user interrupts.
@@ -82,7 +82,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     Ok(Table::of_runs(head, &[runs], None))
 }
 
-/// Returns the number of rounds in words.
+/// Returns a number of rounds in words.
 fn rounds(count: u64) -> String {
     match count {
         1 => "1 round: how far others would lie apart is not known".to_owned(),
@@ -90,7 +90,7 @@ fn rounds(count: u64) -> String {
     }
 }
 
-/// The kernel on which the experiment `parallelio` runs: the one whose reclaim does most work.
+/// The kernel on which the experiment `parallelio` runs. It is the one whose reclaim does the most work.
 const KERNEL: &str = "3.10-rc4-vanilla";
 
 fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[Row; 2], Failure> {

@@ -15,35 +15,38 @@ use catalogue::experiment::{Published, PublishedRow, Statistic};
 use figures::statistics::Estimate;
 use report::Table;
 
-/// A published figure counts in the comparison of levels (the figures themselves) only if it is larger than this,
-/// because a factor between small figures means little.
+/// Only published figures larger than this count when levels (the figures themselves) are compared, because a factor
+/// between small figures means little.
 pub const LEVEL: f64 = 100.0;
 
-/// Largest factor by which a simulated figure may lie above or below the published figure if the level is to be met.
+/// A level (the figure itself) is met if the simulated figure is at most this many times the published one, and at
+/// least the published one divided by this number.
 pub const FACTOR: f64 = 2.0;
 
-/// Smallest published effect (change from the baseline to a kernel, as a share of the baseline) that counts.
+/// Smallest published effect that counts. An effect is the change from the baseline to a kernel, as a share of the
+/// baseline.
 pub const EFFECT: f64 = 0.05;
 
-/// Factor to which a change is capped when sizes of effects are compared. A larger change counts like a change from or
-/// to zero, since a posting may state zero where a simulation leaves three pages.
+/// Factor to which a change is capped when sizes of effects are compared. So a change from or to zero counts like any
+/// change above this factor: where a simulation leaves three pages, a posting may state zero.
 const FAR: f64 = 100.0;
 
-/// Smallest number of runs whose spreads and extremes are not left to chance: the smallest sample that textbooks call
+/// Smallest number of runs whose spread or extreme is not left to chance. Textbooks call samples of at least this size
 /// large.
 pub const FEW_RUNS: u32 = 30;
 
-/// Smallest figure from one run that is not left to chance: a Poisson count of this size varies by a tenth from run to
-/// run.
+/// Smallest figure that is not left to chance if it is from one run. A Poisson count of this size varies by a tenth
+/// from run to run.
 pub const ONE_RUN: f64 = 100.0;
 
-/// The reason why chance, and not a mechanism, decides whether a published figure or effect is met.
+/// The reasons for which chance, and not a mechanism, decides whether a published figure or effect is met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LeftToChance {
     /// The figure is a spread or an extreme of fewer than [`FEW_RUNS`] runs.
     FewRuns,
-    /// The figure is from one run and below [`ONE_RUN`]. An effect has this reason if both of its figures have it.
+    /// The figure is from one run and below [`ONE_RUN`]. An effect has this reason if both of its figures, the
+    /// baseline's and the kernel's, have it.
     Small,
     /// The effect is smaller than the row's published spread for the baseline or for the kernel.
     WithinSpread,
@@ -58,7 +61,7 @@ pub struct Fidelity {
     pub machine: String,
     /// Seeds of the simulated runs. Simulated figures are medians over these seeds.
     pub seeds: Vec<u64>,
-    /// Hash over every run, as in the report of `highwater compare`, 16 hexadecimal digits.
+    /// Hash over all runs of the comparison, as in the report of `highwater compare`: 16 hexadecimal digits.
     pub fingerprint: Option<String>,
     /// Summary of the rows.
     pub summary: Summary,
@@ -75,7 +78,7 @@ pub struct Row {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether the row counts separately from the plain rows, because it is context or follows from other rows.
+    /// Whether the row is counted apart from the plain rows, because it only gives context or follows from other rows.
     pub is_apart: bool,
     /// A cell for each published kernel.
     pub cells: Vec<Cell>,
@@ -90,82 +93,84 @@ pub struct Cell {
     pub published: f64,
     /// The simulated figure, a median over the seeds with its interval; none if the simulation has no such row.
     pub simulated: Option<Estimate>,
-    /// The simulated figure divided by the published one: 1 if both are zero, none if only the published one is zero or
-    /// there is no simulated figure.
+    /// The simulated figure divided by the published one; 1 if both are zero. None if only the published figure is
+    /// zero, or if there is no simulated figure.
     pub ratio: Option<f64>,
     /// Whether the ratio is within [`FACTOR`], so that the level (the figure itself) is met.
     pub is_met: bool,
-    /// Whether the level counts, because the published figure is above [`LEVEL`].
+    /// Whether the level (the figure itself) is counted in summaries: only if the published figure is above [`LEVEL`].
     pub counts: bool,
     /// The reason why chance decides whether the level is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
-    /// The effect of the kernel against the baseline; none for the baseline itself, and none if the baseline is not
-    /// published.
+    /// The effect of the kernel compared with the baseline; none for the baseline itself, and none if the baseline's
+    /// figure is not published.
     pub effect: Option<Effect>,
 }
 
-/// A kernel's figure compared with the baseline's figure.
+/// The change from the baseline to a kernel, published and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The published change as a share of the baseline; infinite (null in JSON) if the baseline is zero.
+    /// The published change as a share of the baseline; infinite (null in JSON) if only the baseline is zero.
     pub published: f64,
     /// The simulated change as a share of the baseline; none if either figure is missing.
     pub simulated: Option<f64>,
     /// Whether the published effect is at least [`EFFECT`]. Smaller effects do not count.
     pub counts: bool,
-    /// Whether the simulated change has the published sign.
+    /// Whether the simulated change has the sign, and so the direction, of the published one.
     pub has_sign: bool,
-    /// Whether the simulated change has the published sign and size. The logarithms of both changes must be within a
-    /// factor of [`FACTOR`] of each other; each change is capped at a factor of a hundred.
+    /// Whether the simulated change has the sign and the size of the published one. For the size, each change is taken
+    /// as a factor of at most a hundred. The logarithms of the two factors must be within a factor of [`FACTOR`] of
+    /// each other.
     pub has_size: bool,
     /// The reason why chance decides whether the effect is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
 }
 
-/// The number of figures that are met, and the number that count.
+/// The share of the published figures that the simulation meets, as two numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Number of figures that are met.
+    /// Number of figures that count and that the simulation meets.
     pub met: usize,
-    /// Number of figures that count.
+    /// Number of all figures that count, met or not.
     pub of: usize,
 }
 
 /// Counts of effects and levels in some rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// The share of the effects whose sign is met.
+    /// The share of the effects that are met in sign (direction).
     pub signs: Share,
-    /// The share of the effects whose sign and size are met.
+    /// The share of the effects that are met in sign (direction) and size.
     pub sizes: Share,
-    /// The share of the levels that are met, within [`FACTOR`].
+    /// The share of the levels (the figures themselves) that are met, within [`FACTOR`].
     pub levels: Share,
 }
 
-/// The summary of an experiment's rows: how many figures are met, and the level that is farthest off.
+/// The summary of an experiment's rows: how many figures are met, and which figure the simulation misses by the largest
+/// factor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Counts for the rows that are not context and do not follow from other rows.
+    /// Counts for the rows that neither only give context nor follow from other rows.
     pub plain: Tally,
-    /// Counts for the figures of `plain` that are not left to chance.
+    /// Counts for the figures of plain rows that are not left to chance.
     pub decidable: Tally,
-    /// Counts for rows that are context, or follow from other rows.
+    /// Counts for the rows that only give context, or that follow from other rows.
     pub apart: Tally,
-    /// The published figure from which the simulated one is farthest off, among those whose level counts; none if no
-    /// level counts.
+    /// The published figure that the simulation misses by the largest factor. Only figures above [`LEVEL`] are
+    /// considered; none if no figure is above it.
     pub worst: Option<Worst>,
 }
 
-/// The published figure from which the simulated one is farthest off.
+/// The published figure that the simulation misses by the largest factor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Worst {
     /// Name of the figure's row.
     pub row: String,
     /// Name of the figure's kernel.
     pub kernel: String,
-    /// The published figure.
+    /// The figure that the posting states.
     pub published: f64,
-    /// The simulated figure; none if the simulation has no such row.
+    /// The figure that the simulation gives; none if the simulation has no such row.
     pub simulated: Option<f64>,
 }
 
@@ -175,7 +180,7 @@ impl Share {
         self.of += 1;
     }
 
-    /// Returns the sum of two shares.
+    /// Adds the numbers of met figures of two shares, and their numbers of all figures.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { met: self.met + other.met, of: self.of + other.of }
@@ -189,8 +194,8 @@ impl Share {
 }
 
 impl Tally {
-    /// Counts the level and the effect of a cell. Calls `is_wanted` with the reason why chance decides each of the two,
-    /// and leaves out what it returns false for.
+    /// Counts the level and the effect of a cell, each only if `is_wanted` returns `true` for it. `is_wanted` gets the
+    /// reason why chance decides the level or the effect; `None` if chance does not.
     fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
         if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);
@@ -275,8 +280,8 @@ impl Cell {
         Self { kernel, published: figure, simulated, ratio, is_met, counts, left_to_chance: None, effect }
     }
 
-    /// Returns the factor by which the simulated figure is off the published one. It is infinite if a figure is
-    /// missing, or if one figure is zero and the other is not.
+    /// Returns the factor between the simulated and the published figure, at least 1. It is infinite if a figure is
+    /// missing, or if only one figure is zero.
     fn factor(&self) -> f64 {
         self.ratio.map_or(f64::INFINITY, |ratio| ratio.max(ratio.recip()))
     }
@@ -325,8 +330,8 @@ impl Summary {
     }
 }
 
-/// Returns the reason why chance decides a figure of a row, disregarding the row's spread; none if a mechanism can
-/// decide it.
+/// Returns the reason why chance decides a figure of a row; none if a mechanism can decide it. Does not look at the
+/// row's spread, which matters only for effects.
 fn left_to_chance(row: &PublishedRow, figure: f64) -> Option<LeftToChance> {
     match row.statistic {
         Statistic::Spread | Statistic::Extreme if row.runs < FEW_RUNS => Some(LeftToChance::FewRuns),
@@ -349,8 +354,8 @@ fn change((base, figure): (f64, f64)) -> f64 {
     if base == figure { 0.0 } else { (figure - base) / base.abs() }
 }
 
-/// Returns the logarithm of the factor from a baseline to a figure, capped at the logarithm of [`FAR`] in either
-/// direction.
+/// Returns the logarithm of the factor from a baseline to a figure. The factor is capped at [`FAR`], and at 1 /
+/// [`FAR`].
 fn reach((base, figure): (f64, f64)) -> f64 {
     let log = if base == figure { 0.0 } else { (figure / base).ln() };
     log.clamp(-FAR.ln(), FAR.ln())

@@ -16,7 +16,7 @@ use report::plot::lines::{Lines, Plot};
 use report::plot::{over_time, packets};
 use report::{Show, Table};
 
-/// Largest number of lines of a list of differences that is shown open, not folded.
+/// A list of differences between kernels that has more lines than this is shown folded.
 const DIFFERENCES_OPEN: usize = 40;
 
 /// Returns the page with the results of `command`, which ran one plan or several. The page has sections for each plan.
@@ -68,8 +68,8 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     sections
 }
 
-/// Returns charts: first of the plots that have an axis of their own, then of the plots over time, which are zoomed
-/// together. Returns none if there is nothing to plot.
+/// Returns a chart for each plot in `lines`. The plots that have a horizontal axis of their own come first. The plots
+/// over time follow; they are zoomed together. Returns none if there is nothing to plot.
 fn charts(lines: Lines) -> Option<Part> {
     let Lines { names, across, panels, beside, .. } = lines;
     let own = beside.into_iter().flatten().map(|plot: Plot| Chart::of_plot(plot, &names));
@@ -87,8 +87,8 @@ fn counters(table: &Table, series: &[RunSeries]) -> Option<Part> {
     (!counters.is_empty()).then_some(Part::Counters(counters))
 }
 
-/// Returns the section with charts of counters over time, from a file that `--series` wrote. Shows the first seed; none
-/// if the file has no runs.
+/// Returns the section with charts of counters over time, from a file that `--series` wrote. The charts show only runs
+/// with the first seed. Returns none if the file has no runs.
 #[must_use]
 pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     let seed = runs.first()?.seed;
@@ -101,7 +101,8 @@ pub fn of_series(title: &str, runs: &[RunSeries]) -> Option<Section> {
     Some(Section::new(title, charts(lines).into_iter().chain(counters).collect()))
 }
 
-/// Returns the section of the kernel's CPU time, by column and task; none without CPU time.
+/// Returns the section with the kernel's CPU time: a flame graph for each column, divided by task. Returns none if no
+/// CPU time was recorded.
 fn flames(profile: &[RunProfile]) -> Option<Section> {
     let columns = profile::columns(profile, View::default());
     let flame = |column: &ColumnProfile| Flame::of(&column.column, &column.by_task());
@@ -118,19 +119,19 @@ fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     (!flames.is_empty()).then(|| Section::new("Where time goes", vec![words, Part::Flames(flames)]))
 }
 
-/// Returns the section of folded stacks from a file that `--profile` wrote. Each line of the file begins with the name
-/// of a run.
+/// Returns the section with flame graphs of the folded stacks in `text`, a file that `--profile` wrote. Each line of
+/// the file begins with the name of a run.
 #[must_use]
 pub fn of_stacks(text: &str) -> Option<Section> {
     let columns = profile::columns(&profile::read(text), View::default());
     of_flames(&columns, columns.iter().map(|column| Flame::of(&column.column, &column.stacks)).collect())
 }
 
-/// Ids of columns with their kernels.
+/// For each column of a table, its id and its kernel.
 type Kernels<'k> = Vec<(&'k str, &'k Kernel)>;
 
-/// Returns the section of differences between the kernel of each column and the kernel of the first column, each with
-/// the source that its kernel file states.
+/// Returns the section that lists the differences between the kernel of each column and the kernel of the first column.
+/// Each difference has the source that a kernel file states for it.
 #[must_use]
 pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
     differences_of_all(&[("", kernels.to_vec())])
@@ -140,15 +141,15 @@ pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
 struct Apart<'k> {
     from: &'k str,
     to: &'k str,
-    /// Number of values that are set in each of the two kernels, equal ones included.
+    /// Number of values that each of the two kernels has, whether the values differ or not.
     values: usize,
     found: Vec<Difference>,
     /// Names of the experiments that compare the two kernels.
     of: Vec<&'k str>,
 }
 
-/// Returns the section of differences between the kernels of several experiments. The differences between two kernels
-/// are listed once. If only some of the experiments compare the two kernels, the names of these experiments are given.
+/// Returns the section of differences between the kernels of several experiments. The differences between a pair of
+/// kernels are listed only once. If only some of the experiments compare the pair, the list names these experiments.
 fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     let mut apart: Vec<Apart<'_>> = Vec::new();
     for (experiment, kernels) in all {

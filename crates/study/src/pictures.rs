@@ -8,7 +8,7 @@ use report::plot::bars::{self, Bars, Group};
 use report::plot::scatter::{Dot, Scatter};
 use report::{Table, plot};
 
-/// Ends of the scale for shares, %; longer bars are cut off.
+/// Lower and upper end of the scale on which bars show shares, %. A bar is cut off where it passes an end.
 const SHARES: (f64, f64) = (-100.0, 200.0);
 
 /// Returns an experiment's runs as an SVG picture.
@@ -20,7 +20,8 @@ pub fn of_runs(experiment: &Experiment, Results { table, series, traces, curves,
     }
 }
 
-/// Returns bars of the effect that each difference between two kernels has on a row: applied alone, and reverted alone.
+/// Returns the effects of the differences between two kernels as bars, two for each row and difference: one for the
+/// difference applied alone, one for the difference reverted alone.
 #[must_use]
 pub fn ablation(rows: &[RowAblation], from: &str, to: &str, table: &Table) -> Bars {
     let percent = |share: Option<f64>| {

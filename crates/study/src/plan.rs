@@ -49,15 +49,16 @@ pub struct Request {
     pub experiment: String,
     /// Names or files of kernels to run in place of the experiment's kernels; empty for the experiment's kernels.
     pub kernels: Vec<String>,
-    /// Names or files of kernels to run in addition to those of the experiment or of `kernels`.
+    /// Names or files of kernels that run in addition to the kernels of the experiment, or to those that `kernels`
+    /// names.
     pub more_kernels: Vec<String>,
-    /// Values for keys of the kernels, of the machine or of the workload. If several keys have several values, each
-    /// combination runs.
+    /// Values for keys of the kernels, of the machine or of the workload. If keys have several values, each combination
+    /// of values runs.
     pub set: Vec<Set>,
     /// Name or file of a machine to use in place of the experiment's machine, if one is given.
     pub machine: Option<String>,
-    /// Control groups that the user defines. They are added to those of the machine and of the experiment, or replace
-    /// keys of them.
+    /// Control groups that the user defines. A group with a new name is added. A group with the name of one of the
+    /// machine's or the experiment's groups replaces keys of that group.
     pub groups: Vec<group::Asked>,
     /// The first seed. The other seeds are the numbers after it.
     pub seed: u64,
@@ -93,7 +94,7 @@ pub struct Request {
 pub struct Plan {
     /// The experiment.
     pub experiment: Experiment,
-    /// The columns of the table: one for each kernel, machine with parameters, and ground.
+    /// The columns of the table: one for each combination of a kernel, a machine with parameters, and a ground.
     pub columns: Vec<Column>,
     /// The seeds.
     pub seeds: Vec<u64>,
@@ -108,18 +109,18 @@ pub struct Plan {
     runs: Vec<Run>,
     /// The store of results of simulated runs, if they are to be kept.
     store: Option<Store>,
-    /// Requested grounds that are left out, with reasons.
+    /// A line for each requested ground that is left out, with the reason.
     skipped: Vec<String>,
-    /// Further lines to show below the report, after the lines about `skipped`.
+    /// Lines to show below the report, after the lines about the grounds in `skipped`.
     notes: Vec<String>,
 }
 
 /// One run of a plan.
 #[derive(Clone, Debug)]
 struct Run {
-    /// Index of the run's column.
+    /// Index of the run's column in the table of results.
     column: usize,
-    /// The run's name: its column, and its seed if there are several.
+    /// The run's name: the name of its column, and its seed if the plan has several seeds.
     title: String,
     /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
@@ -136,14 +137,16 @@ impl Run {
     }
 }
 
-/// A kernel, with the word by which a command names it: its name or file, and its changes.
+/// A kernel, with the word by which a command line names it: the kernel's name or file, followed by changes of its
+/// values.
 #[derive(Clone, Debug)]
 struct NamedKernel {
     word: String,
     kernel: Kernel,
 }
 
-/// What the runs of one column have in common: a kernel, a machine with parameters, and the ground (system) to run on.
+/// What all runs of one column of the table have in common: a kernel, a machine with parameters, and the ground
+/// (system) to run on.
 #[derive(Clone, Copy)]
 struct Subject<'r> {
     named: &'r NamedKernel,
@@ -175,7 +178,7 @@ pub struct Results {
     pub kernel_logs: Vec<RunKernelLog>,
     /// Events over time of every job; empty if not requested.
     pub traces: Vec<RunTrace>,
-    /// Curves for pictures that are not counters over time; empty if the workload has none.
+    /// Curves that pictures show in addition to counters over time; empty if the workload has none.
     pub curves: Vec<RunCurves>,
     /// Failed runs. The other fields hold the results of the other runs.
     pub failures: Vec<JobFailure>,
@@ -193,14 +196,14 @@ impl Results {
     /// Returns whether every run failed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
-        self.table.columns.iter().all(Column::has_failed)
+        self.table.rows.is_empty() && self.table.columns.iter().all(Column::has_failed)
     }
 }
 
 /// A failed job, with the reason and the command that repeats the job.
 #[derive(Clone, Debug)]
 pub struct JobFailure {
-    /// Name of the column.
+    /// Name of the column to which the job belongs.
     pub column: String,
     /// The seed of the job.
     pub seed: u64,
@@ -408,8 +411,8 @@ impl Plan {
         Some(names)
     }
 
-    /// Returns the id and the kernel of each column, apart from columns that run on this computer's own kernel and so
-    /// by no kernel file.
+    /// Returns the id and the kernel of each column. Leaves out columns that run on this computer's own kernel, which
+    /// no kernel file describes.
     #[must_use]
     pub fn kernels(&self) -> Vec<(&str, &Kernel)> {
         let job = |n: usize| self.runs.iter().find(|run| run.column == n).map(|run| &run.job);
@@ -418,7 +421,7 @@ impl Plan {
         columns.filter_map(|(n, column)| Some((column.id.as_str(), &of_file(n)?.kernel))).collect()
     }
 
-    /// Returns the requested grounds that are left out, each with the reason.
+    /// Returns a line for each requested ground that is left out. The line states the reason.
     #[must_use]
     pub fn skipped(&self) -> &[String] {
         &self.skipped
@@ -430,7 +433,8 @@ impl Plan {
         &self.machine
     }
 
-    /// Returns the title of the progress display, with the virtual or real duration of each run, if known.
+    /// Returns the title of the progress display. The title states the virtual or real duration of each run, if it is
+    /// known.
     #[must_use]
     pub fn title(&self) -> String {
         let times = self.runs.iter().map(|run| self.workload.time_s(&run.job)).collect::<Option<Vec<u64>>>();
@@ -445,7 +449,7 @@ impl Plan {
         }
     }
 
-    /// Returns the number of runs.
+    /// Returns the number of runs of the plan.
     #[must_use]
     pub fn count(&self) -> usize {
         self.runs.len()
@@ -457,8 +461,8 @@ impl Plan {
         self.runs.iter().map(|run| run.title.clone()).collect()
     }
 
-    /// Renames the runs by `name`, which gets each run's current name: the column, and the seed if there are several.
-    /// Returns the plan.
+    /// Renames each run: its new name is the result of `name` for its present name, which is the column, and the seed
+    /// if there are several. Returns the plan.
     #[must_use]
     pub fn titled(mut self, name: impl Fn(&str) -> String) -> Self {
         self.runs.iter_mut().for_each(|run| run.title = name(&run.title));
@@ -484,8 +488,8 @@ fn check_all(
     Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
 }
 
-/// Returns the subjects of the columns of `ground`: one for each combination of a kernel, a setup (machine and
-/// parameters) and a kernel image.
+/// Returns a subject for each column of the table that runs on `ground`: for each combination of a kernel, a setup
+/// (machine and parameters) and a kernel image.
 fn subjects_of<'r>(
     ground: Ground,
     place: &'r GroundOptions,

@@ -16,7 +16,7 @@ use report::{Column, Table};
 pub struct Ranking {
     /// Name of the experiment.
     pub experiment: String,
-    /// Name of the row that ranks the kernels.
+    /// Name of the row (figure) by whose values the kernels are ranked.
     pub row: String,
     /// Unit of the row.
     pub unit: String,
@@ -38,10 +38,10 @@ pub struct Ranking {
 pub struct Ranked {
     /// Name of the kernel.
     pub kernel: String,
-    /// The kernel's figure, a median over the seeds with its interval; none if no run has the row.
+    /// The kernel's figure, a median over the seeds with its interval; none if no run of the kernel has the row.
     pub value: Option<Estimate>,
     /// The kernel's lead over the best other kernel, as a share of the other kernel's figure. The lead is negative if
-    /// this kernel is worse. None if the other figure is 0, or if one of the figures is missing.
+    /// this kernel is worse. None if the other kernel's figure is 0, or if one of the two figures is missing.
     pub ahead: Option<f64>,
     /// The verdict on the kernel's lead.
     pub verdict: Standing,
@@ -56,7 +56,7 @@ pub struct Ranked {
 pub enum Standing {
     /// The kernel is better than the best other kernel, or is the only one with a figure.
     Wins,
-    /// The figures do not tell the kernel apart from the best other kernel.
+    /// The figures do not show which is better: the kernel or the best other kernel.
     Ties,
     /// The kernel is worse than the best other kernel.
     Loses,
@@ -81,7 +81,7 @@ impl Standing {
 }
 
 impl Ranking {
-    /// Ranks the kernels in a table by the row that [`main_row`] finds. Returns the ranking.
+    /// Ranks the kernels in a table by the row that [`main_row`] finds for the word `row`. Returns the ranking.
     ///
     /// # Errors
     /// When no run has this row, or when neither a higher nor a lower value of the row is better.

@@ -22,7 +22,7 @@ use report::{Column, Table, TableHead, rows};
 pub struct Where {
     /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key whose value was changed for a run.
     pub key: String,
-    /// The accepted values.
+    /// The values of the key with which a run is selected.
     pub values: Vec<String>,
 }
 
@@ -146,8 +146,8 @@ fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     place(a).cmp(&place(b)).then_with(|| a.kernel.cmp(&b.kernel)).then_with(by_size).then_with(|| a.id.cmp(&b.id))
 }
 
-/// Keeps only the rows that `words` select: a word selects each row that has the word in its name, and the block of
-/// rows that is called so. Keeps all rows if there are no words.
+/// Removes the rows that `words` do not select. A word selects each row that has the word in its name, and each row of
+/// the block that has the word as its name. If there are no words, all rows stay.
 pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     if !words.is_empty() {
         let is_meant = |row: &Row| words.iter().any(|word| rows::is_meant(&row.group, &row.name, word));
@@ -155,10 +155,11 @@ pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     }
 }
 
-/// Runs as one list, with a line for each figure of each run, and a column for each key that any of the runs changes.
+/// A list of runs with a line for each figure of each run. If a key was changed for any of the runs, the list has a
+/// column for this key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
-    /// Columns of text, each with its name. A cell is none if its run does not have the column's key.
+    /// Columns of text, each with its name. A cell is none if the run of its line does not have the column's key.
     pub texts: Vec<(String, Vec<Option<String>>)>,
     /// The seed of each line.
     pub seeds: Vec<u64>,
@@ -166,7 +167,7 @@ pub struct Frame {
     pub values: Vec<f64>,
 }
 
-/// Number of text columns before the seed, apart from the columns of changed keys.
+/// Number of text columns before the seed's column. Columns of changed keys are not counted.
 const BEFORE_SEED: usize = 4;
 
 impl Frame {

@@ -35,8 +35,9 @@ pub fn all_cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Calls `work` for each of `items` on `threads` threads and catches panics. Returns each item with its result, in
-/// order. After a failure no further item begins; items that have not begun are left out.
+/// Calls `work` for each of `items` on `threads` threads. A panic counts as a failure. Returns each item with its
+/// result, in order. After the first failure, no further call is made; items without a call are left out of the
+/// results.
 pub fn each<I: Sync, T: Send>(
     items: &[I],
     threads: usize,

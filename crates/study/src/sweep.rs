@@ -37,8 +37,8 @@ pub struct Sweep {
     plans: Vec<Plan>,
     /// The runs of all plans, each run once.
     runs: Vec<SweepRun>,
-    /// Words by which the sweep's file selects rows. A word stands for each row that has the word in its name, and for
-    /// the block of rows that is called so. Empty if all rows are selected.
+    /// Words by which the sweep's file selects rows. A word selects each row that has the word in its name, and all
+    /// rows of the group whose name is the word. Empty if all rows are selected.
     rows: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub struct Sweep {
 pub struct SweepRun {
     /// The hash of the run's key.
     pub hash: String,
-    /// Name of the run.
+    /// The identity of the run: experiment, machine, scale, kernel, changes and seed.
     pub identity: Identity,
     plan: usize,
     number: usize,
@@ -85,7 +85,7 @@ impl FromStr for Shard {
     }
 }
 
-/// The outcome of performing the runs of a part of a sweep.
+/// What happened to the runs of a part of a sweep: how many were performed or found, and which failed.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Number of runs that were performed.
@@ -94,7 +94,7 @@ pub struct Ran {
     pub found: usize,
     /// Failed runs.
     pub failures: Vec<JobFailure>,
-    /// The reason for each failure, by the hash of the failed run.
+    /// The reason for each failure, by the hash that names the failed run's file.
     pub why: BTreeMap<String, Failure>,
 }
 
@@ -103,7 +103,7 @@ pub struct Ran {
 pub struct Joined {
     /// A table for each experiment, machine and scale, in the order of the file.
     pub tables: Vec<Table>,
-    /// Each run, in the order of the sweep.
+    /// The runs that did not fail, in the order of the sweep.
     pub runs: Vec<StoredRun>,
 }
 
@@ -220,7 +220,8 @@ impl Sweep {
         names.unwrap_or_default().concat()
     }
 
-    /// Returns the sweep's runs, each once, in order.
+    /// Returns the sweep's runs in the order in which they are planned. A run that several plans share is returned
+    /// once.
     #[must_use]
     pub fn runs(&self) -> &[SweepRun] {
         &self.runs
@@ -271,7 +272,9 @@ impl Sweep {
             watch.began(*number, &self.title(run), &progress);
             let outcome = self.run_one(run, &progress);
             watch.ended(*number);
-            store.keep(&key, &outcome?)?;
+            let outcome = outcome?;
+            outcome.loss().map_or(Ok(()), Err)?;
+            store.keep(&key, &outcome)?;
             Ok(true)
         });
         let mut ran = Ran { done: 0, found: 0, failures: Vec::new(), why: BTreeMap::new() };
@@ -299,8 +302,8 @@ impl Sweep {
         self.runs.iter().filter(|run| store.has(&run.hash)).count()
     }
 
-    /// Returns the results of all runs, read from a store. The store holds all runs except failed ones; `why` has the
-    /// reasons of these failures by hash.
+    /// Returns the results of all runs, read from a store. Failed runs are not in the store: `why` has the reason for
+    /// each failure, by the run's hash.
     ///
     /// # Errors
     /// When a run is neither in the store nor in `why`, or its file is damaged.
@@ -324,7 +327,7 @@ impl Sweep {
     }
 }
 
-/// Returns the error with the place `place` if it has no place of its own.
+/// Gives `error` the place `place`, unless `error` already names a line. Returns the error.
 fn at(error: Error, place: &Place) -> Error {
     let is_of_file = error.place.as_ref().is_some_and(|place| place.line > 0);
     if is_of_file { error } else { Error::at(place, error.to_string()) }
@@ -334,7 +337,8 @@ fn check(words: &[Word], of: impl Fn(&str) -> Result<(), Error>) -> Result<(), E
     words.iter().try_for_each(|word| of(&word.text).map_err(|error| at(error, &word.place)))
 }
 
-/// Returns the texts or numbers at a key, which holds a list or a single value; empty if the key is missing.
+/// Returns the texts or numbers that the key `key` holds, as a list or as a single value. Returns no words if the key
+/// is missing.
 fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
     let Some(node) = node.get(key) else { return Ok(Vec::new()) };
     let nodes = match &node.value {
@@ -432,7 +436,8 @@ fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a plan with each value alone to check it, so that an error has the line of its value.
+/// Checks each value in `sets`: makes a plan in which this value alone is set. An error then has the line of the faulty
+/// value.
 fn check_sets(
     request: &Request,
     sets: &[(Set, Vec<Place>)],

@@ -14,11 +14,12 @@ use std::sync::LazyLock;
 
 use crate::plan::{Request, Set};
 
-/// The loads, and the rules by which their counters are compared.
+/// The loads, and the rules by which the counters of a guest and of the simulator are compared.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
-    /// The rules for counters. Counters that are causes come before those that are their effects.
+    /// The rules by which counters are compared. The rule of a counter that is a cause comes before the rules of its
+    /// effects.
     #[serde(rename = "counter")]
     pub counters: Vec<Rule>,
     /// The loads that run on the simulator and in guests.
@@ -26,21 +27,21 @@ pub struct Suite {
     pub loads: Vec<Load>,
 }
 
-/// The rule by which some counters are compared.
+/// The rule by which simulated values of some counters are compared with the guest's.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Names of the counters.
     pub names: Vec<String>,
-    /// The kernel's own counters, whose sum is each counter in `names`. Empty if the counters in `names` are the
-    /// kernel's own.
+    /// Counters of the kernel. If there are any, each counter in `names` is not a counter of the kernel, but the sum of
+    /// these.
     #[serde(default)]
     pub sum_of: Vec<String>,
     /// The largest accepted distance of the simulated value from the guest's, in percent of the guest's value. If this
     /// is missing, the counters are shown but not judged.
     pub percent: Option<f64>,
-    /// A counter is compared only if its median in the guest or its simulated median is at least this. Smaller values
-    /// say nothing.
+    /// A counter is compared only if its median in the guest or its simulated median has at least this value.
+    /// Differences between smaller values say nothing.
     pub least: f64,
 }
 
@@ -52,16 +53,16 @@ pub struct Load {
     pub name: String,
     /// Description of the load in one line.
     pub about: String,
-    /// The experiment whose workload is the load.
+    /// Name of the experiment whose workload the load runs.
     pub experiment: String,
     /// Values of the kernel, the workload and the machine, as `KEY=VALUE`.
     pub set: Vec<String>,
 }
 
-/// A counter over several runs: its median, lowest and highest value.
+/// The median, the lowest and the highest value of a counter over several runs.
 pub type Spread = [f64; 3];
 
-/// The counters of a load with one kernel: counted by the guest, and simulated.
+/// The counters of one load under one kernel, as the guest counted them and as the simulator did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     /// Name of the load.
@@ -72,7 +73,7 @@ pub struct Counted {
     pub counters: BTreeMap<String, (Spread, Spread)>,
 }
 
-/// The comparison of a load with one kernel, counter by counter.
+/// The comparison of the simulator with the guest for one load under one kernel, counter by counter.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     /// Name of the load.
@@ -102,7 +103,7 @@ pub struct Compared {
     pub medians_agree: Option<bool>,
 }
 
-/// A counter that differs between two kernels.
+/// A counter whose values in the guests differ between two kernels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// Name of the load.
@@ -129,7 +130,7 @@ impl Difference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Notes about the guests: the kernel, and further lines.
+    /// Lines with notes about the guests, such as the version of their kernel.
     pub notes: Vec<String>,
     /// What guests counted, for each load with each kernel file.
     pub runs: Vec<Recorded>,
@@ -160,7 +161,7 @@ impl Record {
     }
 }
 
-/// What guests counted with one load and the settings of one kernel file.
+/// The counters that a guest had after it ran one load. The guest's kernel corresponds to one kernel file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recorded {
@@ -177,8 +178,9 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Adds the counters that are sums and that the record lacks. With several boots the range of a sum is too wide:
-    /// the lows of its parts are added, and so are the highs.
+    /// Adds the counters that the record lacks and that are sums of recorded counters. With several boots, the range of
+    /// such a sum is too wide: it goes from the sum of the lowest values to the sum of the highest ones, which need not
+    /// come from the same boot.
     fn add_sums(&mut self) {
         for rule in suite().counters.iter().filter(|rule| !rule.sum_of.is_empty()) {
             let parts: Option<Vec<Spread>> = rule.sum_of.iter().map(|name| self.counters.get(name).copied()).collect();
@@ -220,7 +222,8 @@ pub struct Last {
     pub name: String,
     /// Number of counters that agree, and number of all judged counters.
     pub counters: [usize; 2],
-    /// Number of differences between two kernels that have the right sign, and number of all differences.
+    /// Two numbers about counters that differ between two kernels: for how many of them the simulation and the guests
+    /// have the larger count with the same kernel, and how many there are.
     pub signs: [usize; 2],
 }
 
@@ -302,7 +305,8 @@ impl Rule {
         })
     }
 
-    /// Returns the values of the counter `name` in a column; none if the table lacks the counter.
+    /// Returns the median, the lowest and the highest value of the counter `name` in a column; none if the table lacks
+    /// the counter.
     fn spread(&self, name: &str, table: &Table, column: usize) -> Option<Spread> {
         let samples = |name: &str| -> Option<Vec<f64>> {
             let row = table.rows.iter().find(|row| row.name == name)?;
@@ -324,13 +328,13 @@ impl Rule {
 }
 
 impl Suite {
-    /// Returns each counter with its rule. Causes come before their effects.
+    /// Returns each counter with its rule. Counters that are causes come before those that are their effects.
     fn named(&self) -> impl Iterator<Item = (&Rule, &String)> {
         self.counters.iter().flat_map(|rule| rule.names.iter().map(move |name| (rule, name)))
     }
 }
 
-/// Returns what each guest in `table` counted. The table holds the runs of `load`. Guests that failed are left out.
+/// Returns what each guest in `table`, the table of the runs of `load`, counted. Guests that failed are left out.
 #[must_use]
 pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let spread =
@@ -352,8 +356,8 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     columns.map(of_column).filter(|run| !run.counters.is_empty()).collect()
 }
 
-/// Returns a guest's counters with those of the simulated column of the same kernel file; `None` if `table` has no such
-/// column.
+/// Returns a guest's counters together with the simulated counters of the same kernel file, which `table` has as a
+/// column. Returns `None` if there is no such column.
 #[must_use]
 pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted> {
     let is_same = |column: &report::Column| column.ground == Ground::Sim.to_string() && column.kernel == guest.kernel;
@@ -365,7 +369,7 @@ pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted
     Some(Counted { load: guest.load.clone(), guest: guest.guest.clone(), counters })
 }
 
-/// Returns the comparison of a load's simulated counters with the guest's, each by the rule for the counter.
+/// Compares a load's simulated counters with the guest's, each counter by its own rule. Returns the comparison.
 #[must_use]
 pub fn held(suite: &Suite, counted: &Counted) -> Held {
     let compared = |(rule, name): (&Rule, &String)| {
@@ -376,8 +380,8 @@ pub fn held(suite: &Suite, counted: &Counted) -> Held {
     Held { load: counted.load.clone(), guest: counted.guest.clone(), counters }
 }
 
-/// Returns the counters that differ between two kernels under the same load, as counted by the guests and judged by
-/// each counter's rule. A counter does not differ if the ranges over the two guests' boots overlap.
+/// Returns the counters whose values in the guests differ between two kernels under the same load. A counter must
+/// differ by more than its rule allows, and the ranges over the two guests' boots must not overlap.
 #[must_use]
 pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -406,7 +410,7 @@ pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
 }
 
 impl Held {
-    /// Returns how many counters agree by ranges, how many by medians alone, and how many are judged.
+    /// Returns how many counters agree by their ranges, how many agree by their medians, and how many are judged.
     #[must_use]
     pub fn agree(&self) -> Agreement {
         let count =
@@ -418,7 +422,7 @@ impl Held {
         }
     }
 
-    /// Returns the first counter in causal order that does not agree; none if all agree.
+    /// Returns the first counter in causal order (causes before effects) whose values do not agree; none if all agree.
     #[must_use]
     pub fn first_to_diverge(&self) -> Option<&Compared> {
         self.counters.iter().find(|it| it.agrees == Some(false))
@@ -447,8 +451,8 @@ impl std::iter::Sum for Agreement {
 }
 
 /// Returns the result as text. First the text says how many counters agree, and how many differences between kernels
-/// have the right sign. Then, for each load, it names the first counter that does not agree, and lists the counters:
-/// all if `shows_all` is set, otherwise only those that do not agree.
+/// the simulation has with the right sign. Then, for each load, it names the first counter that does not agree, and
+/// lists the counters: all if `shows_all` is set, otherwise only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
     let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();

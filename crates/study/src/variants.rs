@@ -25,7 +25,7 @@ pub struct Variants {
     rows: Vec<String>,
 }
 
-/// A variant, or the unchanged experiment, with the plan of its runs.
+/// The plan of the runs of a variant or of the unchanged experiment.
 struct VariantPlan {
     name: String,
     plan: Plan,
@@ -165,7 +165,7 @@ pub fn named(request: &Request, word: &str) -> Result<Request, Error> {
     found.ok_or_else(|| told(format!("it is about {}, which is not among those that run", variant.kernels.join(", "))))
 }
 
-/// Returns whether `variant` applies to the kernel named `kernel`.
+/// Returns whether `variant` is to run with the kernel named `kernel`.
 fn is_about(variant: &Variant, kernel: &str) -> bool {
     variant.kernels.is_empty() || variant.kernels.iter().any(|name| name == kernel)
 }
@@ -205,8 +205,8 @@ fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> 
     Ok((!kernels.is_empty()).then(|| Request { set, kernels, more_kernels, ..request.clone() }))
 }
 
-/// Joins the tables of `found` into one table. The first of `found` is the unchanged experiment. Each row that `wanted`
-/// names becomes a block, in which each of `found` has a line.
+/// Joins the tables of `found` into one table. The first table is that of the unchanged experiment. Each row that
+/// `wanted` names becomes a block with a line for each table in `found`.
 fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     let plain = &found[0].table;
     let line = |Found { name: variant, table, columns }: &Found, name: &str| -> Option<TableRow> {

@@ -4,18 +4,18 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher as _;
 
-/// A growing table of names, which are bytes (paths need not be UTF-8) and are numbered from 0. Names may repeat: two
-/// files may have had the same path one after the other.
+/// A growing table of names, numbered from 0. A name is a sequence of bytes, because paths need not be UTF-8. A name
+/// may occur twice: two files may have had the same path one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     bytes: Vec<u8>,
-    /// The end of each name in `bytes`.
+    /// For each name, the index of the byte after its last byte in `bytes`.
     ends: Vec<usize>,
-    /// Numbers of the names that [`intern`](Self::intern) made.
+    /// Numbers of the names that [`intern`](Self::intern) has added.
     interned: HashTable<u32>,
 }
 
-/// Hashes names. Its keys do not depend on the process, since nothing but a search depends on the hash.
+/// Hashes names. The seed may be fixed, because the hashes only serve to find names.
 const HASHER: FixedState = FixedState::with_seed(0);
 
 impl Names {
@@ -25,7 +25,7 @@ impl Names {
         Self::default()
     }
 
-    /// Appends a name, even if the table has it, and returns its number.
+    /// Appends a name, even if the table already has the same name, and returns its number.
     ///
     /// # Panics
     /// When the table has 2^32 names.
@@ -36,7 +36,7 @@ impl Names {
         number
     }
 
-    /// Returns the number of the name; appends the name if no earlier call of this method has.
+    /// Returns the number of a name. Appends the name first, unless an earlier call of this method has appended it.
     pub fn intern(&mut self, name: &[u8]) -> u32 {
         let hash = HASHER.hash_one(name);
         let found = self.interned.find(hash, |number| self.get(*number) == Some(name));
@@ -55,8 +55,8 @@ impl Names {
         ((number as usize) < self.ends.len()).then(|| name_at(&self.bytes, &self.ends, number as usize))
     }
 
-    /// Returns a table with each name changed, for example hashed. Numbers stay; [`intern`](Self::intern) does not
-    /// find the new names.
+    /// Returns a copy of the table in which `change` has changed each name, for example to a hash. The numbers of the
+    /// names stay the same. [`intern`](Self::intern) does not find the changed names.
     #[must_use]
     pub fn map(&self, mut change: impl FnMut(&[u8]) -> Vec<u8>) -> Self {
         let mut changed = Self::new();
@@ -84,7 +84,7 @@ impl Names {
         self.ends.is_empty()
     }
 
-    /// Returns the names by number.
+    /// Returns the names in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         (0..self.ends.len()).map(|number| name_at(&self.bytes, &self.ends, number))
     }

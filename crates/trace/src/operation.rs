@@ -4,43 +4,46 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Operation {
-    /// A read by a copy (`read`, `pread`, `get`), or a read of a block device.
+    /// A program copies data out of a file or a cache (`read`, `pread`, `get`), or blocks of a device are read.
     #[default]
     Read = 0,
-    /// A write by a copy (`write`, `pwrite`, `set`), or a write of a block device.
+    /// A program copies data into a file or a cache (`write`, `pwrite`, `set`), or blocks of a device are written.
     Write = 1,
     /// A file is opened. `len` is the file's size if it is known, otherwise 0.
     Open = 2,
-    /// An open file description is closed for the last time.
+    /// The last descriptor of an open file is closed, so that its open file description goes.
     Close = 3,
-    /// A file gets the size `offset`; pages beyond are gone.
+    /// The file gets the size `offset`. Its pages beyond this size are dropped.
     Truncate = 4,
     /// A file, or an object, is deleted.
     Delete = 5,
-    /// The range of a file is mapped.
+    /// A range of a file is mapped.
     Map = 6,
-    /// The range of a file is unmapped.
+    /// A range of a file is unmapped.
     Unmap = 7,
-    /// A read access through a mapping.
+    /// A program reads data through a mapping.
     Load = 8,
-    /// A write access through a mapping.
+    /// A program writes data through a mapping.
     Store = 9,
-    /// Dirty data of the range is written (`fsync`, `fdatasync`, `msync`, `sync_file_range`); `len` 0: of the file.
+    /// Dirty data of the range is written (`fsync`, `fdatasync`, `msync`, `sync_file_range`). If `len` is 0, all dirty
+    /// data of the file is written.
     Sync = 10,
-    /// Contents of the range are removed, the size stays (`fallocate` with `FALLOC_FL_PUNCH_HOLE`; a block device's
-    /// discard).
+    /// The contents of the range are removed, and the file keeps its size (`fallocate` with `FALLOC_FL_PUNCH_HOLE`, or
+    /// a discard on a block device).
     Punch = 11,
-    /// `POSIX_FADV_NORMAL`, `MADV_NORMAL`. In this and the other kinds of advice, `len` 0 means: to the end.
+    /// Advice that the range is accessed in no special way (`POSIX_FADV_NORMAL`, `MADV_NORMAL`). In this and the other
+    /// kinds of advice, a `len` of 0 means: to the end of the file.
     AdviseNormal = 12,
-    /// `POSIX_FADV_RANDOM`, `MADV_RANDOM`.
+    /// Advice that the range is accessed at random (`POSIX_FADV_RANDOM`, `MADV_RANDOM`).
     AdviseRandom = 13,
-    /// `POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`.
+    /// Advice that the range is accessed sequentially (`POSIX_FADV_SEQUENTIAL`, `MADV_SEQUENTIAL`).
     AdviseSequential = 14,
-    /// `POSIX_FADV_WILLNEED`, `MADV_WILLNEED`, `readahead`.
+    /// Advice that the range is needed soon, so that it is read ahead (`POSIX_FADV_WILLNEED`, `MADV_WILLNEED`,
+    /// `readahead`).
     AdviseWillNeed = 15,
-    /// `POSIX_FADV_DONTNEED`, `MADV_DONTNEED`.
+    /// Advice that the range is not needed any more (`POSIX_FADV_DONTNEED`, `MADV_DONTNEED`).
     AdviseDontNeed = 16,
-    /// `POSIX_FADV_NOREUSE`.
+    /// Advice that the range is accessed only once (`POSIX_FADV_NOREUSE`).
     AdviseNoReuse = 17,
     /// The task starts another task, whose number is `offset`.
     Fork = 18,
@@ -51,7 +54,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// All operations with a code, in the order of the codes.
+    /// All operations that have a code, in the order of their codes.
     pub const ALL: [Self; 20] = [
         Self::Read,
         Self::Write,
@@ -82,8 +85,8 @@ impl Operation {
         if (code as usize) < Self::ALL.len() { Self::ALL[code as usize] } else { Self::Unknown }
     }
 
-    /// Returns `true` for what touches the pages of the range, or the object: read, write, load and store. A cache
-    /// counts a hit or a miss for these alone.
+    /// Returns `true` for the operations that touch the pages of their range, or their object: read, write, load and
+    /// store. Only for these does a cache count hits and misses.
     #[inline]
     #[must_use]
     pub const fn is_access(self) -> bool {
@@ -97,7 +100,7 @@ impl Operation {
         matches!(self, Self::Write | Self::Store)
     }
 
-    /// Returns the name in reports, such as `read` or `advise-random`.
+    /// Returns the name of the operation in reports, such as `read` or `advise-random`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

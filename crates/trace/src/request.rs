@@ -3,7 +3,7 @@
 use crate::operation::Operation;
 use std::ops::{BitOr, BitOrAssign, RangeInclusive};
 
-/// Size of a page into which ranges are split, bytes.
+/// Size of the pages into which ranges are split, bytes.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// One operation of a trace.
@@ -12,15 +12,16 @@ pub const PAGE_BYTES: u64 = 4096;
 /// `file`. In a trace of objects, `offset` is the object's key, `len` is its size in bytes, and `file` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// Time since the start of the trace, µs. Below [`TIME_LIMIT_US`](Self::TIME_LIMIT_US). Requests are in the order
-    /// in which they took place; times may be equal, and go back by as much as the source's did.
+    /// Time since the start of the trace, µs, below [`TIME_LIMIT_US`](Self::TIME_LIMIT_US). Requests are in the order
+    /// in which they took place. Requests may have equal times, and a request may have an earlier time than the one
+    /// before it if this is so in the source.
     pub time_us: u64,
     /// Number of the task that made the request, from 0: an index into the trace's table of tasks, which may be empty.
     /// Below [`TASK_LIMIT`](Self::TASK_LIMIT).
     pub task: u32,
     /// The operation.
     pub operation: Operation,
-    /// Further properties of the operation.
+    /// Properties of the request, such as that it goes past the page cache.
     pub flags: Flags,
     /// Number of the file, from 0: an index into the trace's table of names. Below [`FILE_LIMIT`](Self::FILE_LIMIT).
     pub file: u32,
@@ -34,18 +35,18 @@ pub struct Request {
 }
 
 impl Request {
-    /// Bound of [`time_us`](Self::time_us): 8.9 years.
+    /// The value below which [`time_us`](Self::time_us) must be: 8.9 years.
     pub const TIME_LIMIT_US: u64 = 1 << 48;
-    /// Bound of [`task`](Self::task).
+    /// The value below which [`task`](Self::task) must be.
     pub const TASK_LIMIT: u32 = 1 << 24;
-    /// Bound of [`file`](Self::file), so that page keys are unique.
+    /// The value below which [`file`](Self::file) must be, so that page keys are unique.
     pub const FILE_LIMIT: u32 = 1 << 24;
-    /// Bound of the end of a range, bytes: 4 PiB, so that page keys are unique.
+    /// Largest end of a range, bytes: 4 PiB. Pages beyond it would not have unique keys.
     pub const END_LIMIT: u64 = 1 << 52;
-    /// Bound of [`len`](Self::len), bytes: 1 TiB.
+    /// The value below which [`len`](Self::len) must be, bytes: 1 TiB.
     pub const LEN_LIMIT: u64 = 1 << 40;
-    /// Largest range of one access (read, write, load or store), bytes: 4 GiB, twice as much as a system call of Linux
-    /// transfers. The number of pages of a request is bounded by it.
+    /// Largest length of one access (read, write, load or store), bytes: 4 GiB, twice as much as a system call of Linux
+    /// transfers. This limits the number of pages that a request touches.
     pub const ACCESS_MAX: u64 = 1 << 32;
 
     /// Returns the key of the object, in a trace of objects.
@@ -113,14 +114,14 @@ pub const fn page_key(file: u32, page: u64) -> u64 {
     ((file as u64) << 40) | (page & ((1 << 40) - 1))
 }
 
-/// Returns the file and the number of the page within it, of a key made by [`page_key`].
+/// Returns the file of a key that [`page_key`] made, and the number of the page within this file.
 #[inline]
 #[must_use]
 pub const fn page_of_key(key: u64) -> (u32, u64) {
     ((key >> 40) as u32, key & ((1 << 40) - 1))
 }
 
-/// What the requests of a trace address.
+/// What the requests of a trace address: ranges of bytes, or whole objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Ranges of bytes of files or of block devices, which are split into pages.
@@ -131,7 +132,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name: `ranges` or `objects`.
+    /// Returns the name of the kind: `ranges` or `objects`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -141,12 +142,12 @@ impl Kind {
     }
 }
 
-/// Properties of a request, a set of bits.
+/// A set of properties of a request; each property is a bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// No property.
+    /// The request has none of the properties.
     pub const NONE: Self = Self(0);
     /// The transfer goes past the page cache (`O_DIRECT`).
     pub const DIRECT: Self = Self(1);
@@ -154,9 +155,9 @@ impl Flags {
     pub const SYNC: Self = Self(2);
     /// The system reads ahead; no program asked for this range (blkparse's `A`).
     pub const READAHEAD: Self = Self(4);
-    /// Only the system's metadata is concerned (blkparse's `M`).
+    /// The request is for metadata of the file system (blkparse's `M`).
     pub const METADATA: Self = Self(8);
-    /// The mapping is shared: stores reach the file. Of `map` alone.
+    /// The mapping is shared, so that stores reach the file. Only requests with the operation `map` have this property.
     pub const SHARED: Self = Self(16);
     /// The range begins where the file ended (`O_APPEND`).
     pub const APPEND: Self = Self(32);

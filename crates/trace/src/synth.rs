@@ -15,41 +15,46 @@ use std::str::FromStr;
 /// Order in which a pattern accesses its set of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Order {
-    /// At random; the page of rank r has a weight of r^-theta. Frequent pages are not neighbours.
+    /// The pages are chosen at random; the page of rank r with a probability proportional to r^-theta. The most
+    /// frequent pages do not lie side by side.
     Zipf {
-        /// The exponent, above 0 and at most 10.
+        /// The exponent of Zipf's law, above 0 and at most 10.
         theta: f64,
     },
-    /// At random, all pages equally often.
+    /// The pages are chosen at random, all equally often.
     Uniform,
-    /// One page after the other, and no page twice: the set has no end.
+    /// One page after the other, without end. No page is accessed twice.
     Scan,
     /// One page after the other, again and again.
     Loop,
 }
 
-/// A pattern of accesses. Its text is `zipf:pages=1M,theta=0.9,reads=0.7`; each pattern has a file of its own.
+/// A pattern of accesses. As text, a pattern looks like `zipf:pages=1M,theta=0.9,reads=0.7`. Each pattern accesses a
+/// file of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
-    /// Order of accesses.
+    /// The order in which the pattern accesses its pages.
     pub order: Order,
-    /// Number of pages, or objects, of the set. Without meaning for a scan.
+    /// Number of pages, or objects, of the set. A scan has no such number.
     pub pages: u64,
-    /// Requests of this pattern are so much more frequent than those of a pattern with weight 1.
+    /// Relative frequency of the pattern: with weight 3, its requests come three times as often as those of a pattern
+    /// with weight 1.
     pub weight: u64,
-    /// Share of requests that read; the others write.
+    /// Share of the requests that read. All other requests write.
     pub reads: f64,
-    /// Pages of a request. The set then consists of blocks of so many pages.
+    /// Length of each request, in pages. If it is more than 1, the set of pages is divided into blocks of this length,
+    /// and each request accesses one block.
     pub len: u64,
-    /// After so many requests of this pattern, the set moves; 0: never.
+    /// Number of requests of this pattern after which its set of pages moves; 0 if the set never moves.
     pub shift_every: u64,
-    /// Number of pages by which the set moves.
+    /// Number of pages by which the set of accessed pages moves each time. Its first pages are then no longer accessed.
     pub shift_by: u64,
 }
 
-/// Largest number of pages of a set, and of a number in a pattern: page keys have 40 bits.
+/// Largest number of pages of a set, and largest number in the text of a pattern, because page keys have 40 bits.
 const PAGES_MAX: u64 = 1 << 40;
-/// Largest set that is drawn from, pages: above, a draw of 64 bits is too coarse for Zipf's law.
+/// Largest set from which pages are drawn at random, in pages. For a larger set, a random number of 64 bits would be
+/// too coarse for Zipf's law.
 const DRAWN_MAX: u64 = 1 << 36;
 const WEIGHT_MAX: u64 = 1_000_000;
 
@@ -136,7 +141,7 @@ impl Pattern {
         Ok(())
     }
 
-    /// Returns the end of the pages that `requests` requests may touch.
+    /// Returns the number of the page after the last page that `requests` requests of the pattern may touch.
     fn end(&self, requests: u64) -> u128 {
         let (requests, len) = (u128::from(requests), u128::from(self.len));
         match self.order {
@@ -180,10 +185,11 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Returns a whole number with an optional unit: `k`, `M`, `G` (thousands) or `Ki`, `Mi`, `Gi` (1024s), below 2^40.
+/// Parses a whole number with an optional unit: `k`, `M` or `G` (powers of 1000), or `Ki`, `Mi` or `Gi` (powers of
+/// 1024). The number may be at most 2^40.
 ///
 /// # Errors
-/// When it is none.
+/// When `text` is no such number.
 pub fn number(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
@@ -202,18 +208,19 @@ pub fn number(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Settings of a made trace.
+/// Settings of a generated trace, apart from its patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Number of requests.
     pub requests: u64,
-    /// The seed: the same patterns and settings give the same requests on every computer.
+    /// The seed of all random choices. The same patterns, settings and seed give the same requests on every computer.
     pub seed: u64,
-    /// Requests in a second of the trace's time, at least 1.
+    /// Number of requests per second of the trace's time, at least 1.
     pub rate: u64,
-    /// What the requests address.
+    /// Whether the requests address ranges of files, or objects.
     pub kind: Kind,
-    /// Smallest and largest size of objects, bytes. Sizes are spread evenly over the logarithm; an object keeps its size.
+    /// Smallest and largest size of objects, bytes. The logarithms of the sizes are spread evenly. An object keeps its
+    /// size.
     pub object_bytes: (u64, u64),
 }
 
@@ -223,7 +230,7 @@ impl Default for Settings {
     }
 }
 
-/// The requests of patterns, which are mixed at random by their weights.
+/// Generates the requests of several patterns, mixed at random by the weights of the patterns.
 #[derive(Debug)]
 pub struct Synth {
     settings: Settings,
@@ -233,13 +240,13 @@ pub struct Synth {
     made: u64,
 }
 
-/// A pattern, and where it is.
+/// A pattern, and how far its requests have been made.
 #[derive(Debug)]
 struct State {
     pattern: Pattern,
     chooser: Option<Chooser>,
     rng: Rng,
-    /// Requests so far.
+    /// Number of requests that this pattern has made so far.
     made: u64,
     reads_of_65536: u32,
 }
@@ -272,10 +279,11 @@ impl State {
 }
 
 impl Synth {
-    /// Makes the state before the first request.
+    /// Makes the generator in its state before the first request.
     ///
     /// # Errors
-    /// When there is no pattern, one would leave the range of page numbers, or a setting makes no sense.
+    /// When there is no pattern, when a pattern would leave the range of page numbers, or when a setting makes no
+    /// sense.
     pub fn new(patterns: Vec<Pattern>, settings: Settings) -> Result<Self, String> {
         let Settings { requests, seed, rate, kind, object_bytes: (least, most) } = settings;
         if patterns.is_empty() || patterns.len() > 1000 {
@@ -303,7 +311,8 @@ impl Synth {
         Ok(Self { settings, states, weights, rng: Rng::new(seed, 0), made: 0 })
     }
 
-    /// Returns the names of the files: the patterns' texts.
+    /// Returns the names of the files. Each pattern has a file, whose name is the text of the pattern. A trace of
+    /// objects has no files.
     #[must_use]
     pub fn files(&self) -> Names {
         let mut names = Names::new();
@@ -315,7 +324,7 @@ impl Synth {
         names
     }
 
-    /// Returns what the trace says of itself.
+    /// Returns the metadata of the trace: its format, patterns and settings.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let patterns: Vec<String> = self.states.iter().map(|state| state.pattern.to_string()).collect();
@@ -376,7 +385,7 @@ impl Iterator for Synth {
     }
 }
 
-/// Returns the size of an object, which its key decides.
+/// Returns the size of an object, bytes. An object always has the same size, because the size is computed from its key.
 fn size_of(key: u64, (least, most): (u64, u64)) -> u64 {
     if least == most {
         return least;

@@ -32,26 +32,28 @@ const STREAM: u64 = 5000;
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Size of all regions together, percent of memory. Default 150.
+    /// Size of the regions of all tasks together, percent of memory. Default 150.
     pub region_percent: u64,
-    /// Size of all regions together in MiB at full scale, instead of `region_percent`.
+    /// Size of the regions of all tasks together, MiB at full scale; given instead of `region_percent`.
     pub region_mib: Option<u64>,
-    /// `true`: each region is a private mapping of a file of the same size, and a page is copied at the first store to
-    /// it. No page is stored to before the random touches begin. Default: `false`, which makes the regions anonymous.
+    /// `true`: each region is a private mapping of a file of the same size, whose pages are copied when they are first
+    /// stored to. Unlike anonymous regions, they are not filled before the random touches begin. Default: `false`,
+    /// which makes the regions anonymous.
     pub private_file: bool,
     /// How often each page of a region is touched. Default: all pages equally often.
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`: above 0. Default 1.2.
     pub theta: f64,
-    /// Share of touches that store to the page after they have loaded it, percent. Default 50.
+    /// Share of touches that load the page and then store to it, percent. The other touches only load. Default 50.
     pub store_percent: u64,
     /// Number of tasks, each with a region of its own. Default 4.
     pub tasks: u64,
-    /// Number of measured operations by each task after which the run ends. Default: the run ends after a time.
+    /// The run ends when each task has done this number of measured operations. Default: the run ends after the time
+    /// `touch_s`.
     pub operations: Option<u64>,
     /// Number of operations that each task does before the measurement begins. Default 0.
     pub warm_up_operations: u64,
-    /// Duration of the measurement in seconds, if no number of operations ends the run. Default 10.
+    /// Duration of the measurement, seconds, if `operations` is not given. Default 10.
     pub touch_s: u64,
 }
 
@@ -141,8 +143,8 @@ fn rows(course: &Course) -> Vec<Row> {
     [course.rate_rows("anon"), hits, course.latency_rows("Touch"), course.cost_rows()].concat()
 }
 
-/// Returns the name of a task's region. The region's test pattern has the same name, and so has the file that a private
-/// mapping maps.
+/// Returns the name of a task's region. The region's test pattern has the same name, and so has the file that the
+/// region maps, if it maps one.
 fn name_of(task: u64) -> String {
     format!("anon {task}")
 }

@@ -4,11 +4,11 @@ use crate::system::contents::Pattern;
 use crate::system::{System, SystemError, page_bytes};
 use machine::PAGE_BYTES;
 
-/// Number of pages that one write or read covers.
+/// Number of pages of a file that one write or read covers.
 const PIECE_PAGES: u64 = 64;
 
-/// Writes a file named `name` that has `pages` pages with version 1 of its test pattern. Then syncs the file and drops
-/// it from memory.
+/// Writes a file named `name` of `pages` pages, filled with version 1 of the test pattern of this name. Then syncs the
+/// file and drops it from memory.
 ///
 /// # Errors
 /// When the file cannot be written, or when the system does not drop caches.

@@ -24,7 +24,7 @@ pub const COMPILER: &str = "cc1";
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of files in an unpacked tree.
+    /// Number of files in an unpacked source tree.
     pub tree_files: Sourced<u64>,
     /// Size of each file of the tree, KiB.
     pub tree_file_kib: Sourced<u64>,
@@ -36,7 +36,8 @@ pub struct Params {
     pub headers: Sourced<u64>,
     /// Size of the compiler's text, MiB.
     pub text_mib: Sourced<u64>,
-    /// Smallest and largest amount of memory that a compiler uses, MiB.
+    /// Two numbers: the least and the most memory that a compiler uses, MiB. Each compiler uses a random amount between
+    /// them.
     pub memory_mib: Sourced<[u64; 2]>,
     /// Mean CPU time for compiling one source file, ms.
     pub unit_ms: Sourced<u64>,
@@ -46,13 +47,13 @@ pub struct Params {
     pub link_mib: Sourced<[u64; 2]>,
     /// CPU time of the linker, ms.
     pub link_ms: Sourced<u64>,
-    /// Share of the memory touched so far that a compiler touches again in each of the 32 parts of its work, percent.
-    /// The pages that it touches again are contiguous and lie at a random place. Default 0: each page is touched only
-    /// once.
+    /// A compiler does its work in 32 parts. In each part it touches again this share of the memory that it has already
+    /// touched, percent. The pages touched again are contiguous and lie at a random place. Default 0: each page is
+    /// touched only once.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
-    /// Whether memory of compilers and linkers may have huge pages. Default: no, since these programs allocate memory
-    /// in small chunks.
+    /// `true`: memory of compilers and linkers may have huge pages. Default: `false`, since these programs allocate
+    /// memory in small chunks.
     #[serde(default)]
     pub huge_pages: bool,
 }
@@ -77,14 +78,14 @@ impl Params {
         self.touched_again_percent.as_ref().map_or(0, |percent| percent.value)
     }
 
-    /// Returns the number of pages in a tree at full scale.
+    /// Returns the number of pages of a source tree at full scale.
     #[must_use]
     pub fn tree_pages(&self) -> u64 {
         self.tree_files.value.saturating_mul(kib_pages(self.tree_file_kib.value))
     }
 
-    /// Returns the number of operations of one compiler. The operations are the pages that it reads, touches, touches
-    /// again and writes.
+    /// Returns the number of operations of one compiler. Each page that the compiler reads, touches, touches again or
+    /// writes counts as an operation.
     #[must_use]
     pub fn unit_operations(&self) -> u64 {
         let [least, most] = self.memory_mib.value.map(|mib| mib_pages(mib, Scale::FULL));
@@ -121,7 +122,8 @@ pub struct Build {
 }
 
 impl Build {
-    /// Converts `params`: multiplies the sizes that follow the scale by `scale`, and turns sizes into pages.
+    /// Converts `params` for a run at the scale `scale`: multiplies sizes of memory and of the tree by `scale`, and
+    /// turns sizes into pages.
     #[must_use]
     pub fn of(params: &Params, scale: Scale) -> Self {
         let mib = |mib: u64| scale.of(mib * 256).max(1);
@@ -225,8 +227,8 @@ impl Build {
         }
     }
 
-    /// Builds a tree with `jobs` compilers at a time, each in a task named after the build. Returns the duration of the
-    /// build.
+    /// Builds a tree with `jobs` compilers at a time. Each compiler is a task, and all tasks have the name of the
+    /// build. Returns the duration of the build.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
@@ -247,9 +249,10 @@ impl Build {
         Ok(system.now().since(started))
     }
 
-    /// Compiles units of a tree in order, beginning with the unit `next`. Several tasks may share `next`; each of them
-    /// takes the next unit that no task has taken. Ends when no unit is left, when the task is told to end, or when a
-    /// unit fails. After a failure, lowers `next` to the failed unit, so that this unit is compiled again.
+    /// Compiles units (source files) of a tree in order, beginning with the unit `next`. Several tasks may share
+    /// `next`: each task takes the first unit that no task has taken yet. Ends when no unit is left, when the task is
+    /// told to end, or when a unit fails. After a failure, lowers `next` to the failed unit, so that this unit is
+    /// compiled again.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.
@@ -257,6 +260,8 @@ impl Build {
         loop {
             let unit = next.fetch_add(1, Relaxed);
             if unit >= self.units || system.is_killed() {
+                // This unit was not compiled, and `next` counts those that were.
+                next.fetch_sub(1, Relaxed);
                 return Ok(());
             }
             if let Err(error) = self.compile(system, tree, unit) {
@@ -266,8 +271,8 @@ impl Build {
         }
     }
 
-    /// Compiles one unit, as a compiler process does: maps memory, reads the source and the headers, computes, frees
-    /// the memory, and writes an object.
+    /// Compiles one unit (a source file), as a compiler process does: maps memory, reads the source and the headers,
+    /// computes, frees the memory, and writes an object.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.

@@ -36,7 +36,8 @@ const fn jobs() -> u64 {
     4
 }
 
-/// The workload `compile`: the compilers of one kernel build. The measure is operations per second.
+/// The workload `compile`: the compilers of one kernel build. It measures how many units (source files) are compiled
+/// per second, and how long each takes.
 #[derive(Debug)]
 pub struct Compile;
 

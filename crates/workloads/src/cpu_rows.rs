@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Tasks whose CPU time is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
-    /// Prefix of the tasks' names.
+    /// Beginning of the names of the tasks, by which they are found.
     pub prefix: &'a str,
     /// Name under which report rows show these tasks.
     pub name: &'a str,
@@ -16,11 +16,11 @@ pub struct Who<'a> {
     pub tells_each: bool,
 }
 
-/// All instances of kswapd.
+/// The kswapd tasks of all nodes.
 pub const KSWAPD: Who<'static> = Who { prefix: "kswapd", name: "kswapd", tells_each: true };
 
-/// Reported parts of the tasks' CPU time. Each part has a function and a name: it is the time that the tasks spend in
-/// the function and its callees.
+/// Reported parts of the tasks' CPU time. A part is the time that the tasks spend in a function and its callees. Each
+/// entry has the function and the name of the part.
 const PARTS: [(Func, &str); 4] = [
     (Func::RemoveMapping, "removal from indexes"),
     (Func::AddToPageCache, "insertion into indexes"),
@@ -31,9 +31,9 @@ const PARTS: [(Func, &str); 4] = [
 /// Classes of locks whose waits are reported.
 const LOCKS: [LockClass; 3] = [LockClass::IPages, LockClass::Lru, LockClass::Zone];
 
-/// Returns rows of the CPU time that the tasks `who` used since memory was full: the total in percent of one CPU, its
-/// parts in percent of the total, and the time spent spinning for each class of locks in percent of one CPU. Returns no
-/// rows if the system has no profile, or if the tasks used no CPU time.
+/// Returns rows with the CPU time that the tasks `who` have used since memory was full. The total is in percent of one
+/// CPU, its parts are in percent of the total, and the time spent spinning for each class of locks is in percent of one
+/// CPU. Returns no rows if the system has no profile, or if the tasks used no CPU time.
 #[must_use]
 pub fn rows(course: &Course, who: Who<'_>) -> Vec<Row> {
     let spent = course.spent.last().filter(|spent| !spent.profile.is_empty()).unwrap_or(&course.spent[0]);

@@ -26,7 +26,7 @@ const FILE: &str = "log";
 /// Name of the file that exists before the programs start.
 const OLD_FILE: &str = "old data";
 
-/// Resource that programs exhaust.
+/// The resource that the programs exhaust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
@@ -46,7 +46,7 @@ pub struct Params {
     pub programs: u64,
     /// Time between the end of a program and the start of the next, ms. Default 200.
     pub pause_ms: u64,
-    /// Free disk space at the start, percent of memory. Default 200.
+    /// Free disk space at the start, percent of the size of memory. Default 200.
     pub room_percent: u64,
 }
 
@@ -66,6 +66,8 @@ impl Workload for Exhaust {
     const NAME: &'static str = "exhaust";
 
     const ABOUT: &'static str = "programs that want more memory, or more of the disk, than there is";
+
+    const MEASURES_KILLS: bool = true;
 
     const VERIFIES: bool = true;
 
@@ -186,8 +188,8 @@ fn write_until_refused<S: System>(system: &S) -> Result<(u64, Fate), SystemError
     fate(system, was_refused, ended).map(|fate| (pages, fate))
 }
 
-/// Returns how a program ended. `ended` is the outcome of the program's last operation. If the operation failed
-/// although the program was neither killed nor refused memory or disk space, returns the operation's error.
+/// Returns how a program ended, whose last operation had the outcome `ended`. If the operation failed although the
+/// program was neither killed nor refused memory or disk space, returns the operation's error.
 fn fate<S: System>(system: &S, was_refused: bool, ended: Result<(), SystemError>) -> Result<Fate, SystemError> {
     if system.is_killed() {
         Ok(Fate::Killed)

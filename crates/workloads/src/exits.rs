@@ -21,28 +21,29 @@ use sim::Rng;
 /// The touches draw from the random stream of this number ([`System::rng`]).
 const STREAM: u64 = 7500;
 
-/// Name from which the test pattern of the staying program's memory is made.
+/// The staying program's memory has the test pattern that is made from this name.
 const STAYS: &str = "stays";
 
 /// Parameters of the workload `exits`, from `[params]` in an experiment's file.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Memory of the program that stays, percent of memory. Default 40.
+    /// Size of the staying program, which runs from the start to the end, percent of the machine's memory. Default 40.
     pub stays_percent: u64,
-    /// Memory of the program that stays, MiB at full scale; given instead of `stays_percent`.
+    /// Size of the staying program, which runs from the start to the end, MiB at full scale; given instead of
+    /// `stays_percent`.
     pub stays_mib: Option<u64>,
-    /// Memory of each program that ends, percent of memory. Default 80.
+    /// Size of each program that fills memory and then ends, percent of the machine's memory. Default 80.
     pub program_percent: u64,
-    /// Memory of each program that ends, MiB at full scale; given instead of `program_percent`.
+    /// Size of each program that fills memory and then ends, MiB at full scale; given instead of `program_percent`.
     pub program_mib: Option<u64>,
-    /// Number of programs that end. Default 3.
+    /// Number of programs that fill memory and then end, one after the other. Default 3.
     pub programs: u64,
     /// `true`: memory of the programs that end may have huge pages. Default: `false`.
     pub huge_pages: bool,
-    /// Number of pages that each program that ends stores before each touch by the staying program. Default 4.
+    /// Number of pages that a program that ends writes from one touch by the staying program to the next. Default 4.
     pub stores_per_touch: u64,
-    /// Number of touches that the staying program does each time another program has ended. Default 10000.
+    /// Number of touches that the staying program does after the end of each other program. Default 10000.
     pub touches_after: u64,
 }
 
@@ -69,7 +70,8 @@ impl Params {
         (stays.pages(memory_pages, scale), program.pages(memory_pages, scale))
     }
 
-    /// Returns the number of touches that the staying program does in a run, if each other program has `program` pages.
+    /// Returns how many touches the program that stays does in a run. `program` is the number of pages of each program
+    /// that ends.
     fn touches(&self, program: u64) -> u64 {
         (program / self.stores_per_touch.max(1)).saturating_add(self.touches_after).saturating_mul(self.programs)
     }

@@ -13,7 +13,8 @@ pub const MEMORY_MAX_MIB: u64 = 1 << 20;
 /// Largest number of operations in a run. A simulator does some million operations a second, so such a run takes hours.
 pub const OPERATIONS_MAX: u64 = 10_000_000_000;
 
-/// The predicted extent of a run. Values are lower bounds, capped at `u64::MAX`.
+/// The predicted extent of a run: its duration, operations and file pages. Values are lower bounds, capped at
+/// `u64::MAX`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Duration of the run in virtual or real time, seconds; none if the parameters do not determine it.
@@ -50,7 +51,7 @@ impl Extent {
     }
 }
 
-/// Returns how many steps of `step_ns` nanoseconds fit into `time_s` seconds.
+/// Returns how many times `step_ns` nanoseconds fit into `time_s` seconds.
 #[must_use]
 pub fn times(time_s: u64, step_ns: u64) -> u64 {
     time_s.saturating_mul(1_000_000_000) / step_ns.max(1)

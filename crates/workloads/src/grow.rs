@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 /// Name of the file that is read.
 const FILE: &str = "read";
-/// Name from which the test pattern of the anonymous memory is made.
+/// The anonymous memory has the test pattern that is made from this name.
 const MEMORY: &str = "memory";
 
 /// Number of pages in a MiB.
@@ -43,10 +43,11 @@ pub struct Params {
     pub file_mib: u64,
     /// Anonymous memory that is written once, MiB. Default 0.
     pub anon_mib: u64,
-    /// Number of MiB at the end of the anonymous memory for which the time to write each MiB is measured. Default 0.
+    /// Size of the last part of the anonymous memory, MiB. For each MiB of this part, the time to write it is measured.
+    /// Default 0.
     pub timed_mib: u64,
-    /// Number of MiB that the group is asked to free in the end, through `memory.reclaim`. Default 0: the group is not
-    /// asked.
+    /// Number of MiB that the workload finally asks the group to free, by a write to `memory.reclaim`. Default 0: the
+    /// group is not asked.
     pub reclaim_mib: u64,
     /// Controller that runs beside the program: `"none"`, `"senpai"`, `"oomd"`, `"kubelet"`. Default `"none"`.
     pub controller: Kind,
@@ -74,6 +75,8 @@ impl Workload for Grow {
     const NAME: &'static str = "grow";
 
     const ABOUT: &'static str = "a program that grows in its control group, and is asked to give pages back";
+
+    const MEASURES_KILLS: bool = true;
 
     const VERIFIES: bool = true;
 
@@ -160,7 +163,7 @@ fn with_controller(was_killed: bool, done: &Done) -> Vec<Row> {
     [vec![killed], controller::rows(done)].concat()
 }
 
-/// Runs the program. Returns its rows, and whether the program was told to end.
+/// Runs the program. Returns the rows of its measurements, and whether the program was told to end.
 fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), SystemError> {
     let [file, anon] = params.sizes(system.given().scale);
     if let Some(group) = &params.group {
@@ -212,8 +215,8 @@ fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), Syst
     Ok((rows(params, &times, freed), system.is_killed()))
 }
 
-/// Asks the group to free pages, if the parameters say so. Returns the group's counters before and after, and whether
-/// the group freed as much as was requested. Returns none if the group is not asked.
+/// Writes to the group's `memory.reclaim`, if the parameters ask for it. Returns the group's counters before and after,
+/// and whether the group freed as much as was requested. Returns none if the group is not asked.
 fn reclaim<S: System>(system: &S, params: &Params) -> Result<Option<(Vmstat, Vmstat, bool)>, SystemError> {
     let Some(group) = params.group.as_ref().filter(|_| params.reclaim_mib > 0) else { return Ok(None) };
     let stat = || system.group_stat(group).map(Option::unwrap_or_default);

@@ -51,28 +51,30 @@ const LARGE_FILE: &str = "testfile";
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Number of copies of the tree that are built beside the tree itself. This number does not follow the scale.
+    /// Number of copies of the source tree. The copies are built beside the tree itself. This number does not follow
+    /// the scale.
     pub copies: Sourced<u64>,
     /// Order of the requested blocks. Default 9, a huge page of x86-64.
     #[serde(default = "order")]
     pub order: u8,
-    /// Number of blocks that a pass requests, percent of all blocks of this order in memory. Default 95.
+    /// Number of blocks that a pass requests, percent of the blocks of the order `order` that fit in memory. Default
+    /// 95.
     #[serde(default = "percent")]
     pub percent: u64,
     /// Time from the start of one request to the start of the next, ms. If a request takes longer, the next request
-    /// follows at once. Default 125: 16 MB/s.
+    /// follows at once. Default 125, which is 16 MB/s for blocks of 2 MiB.
     #[serde(default = "every_ms")]
     pub every_ms: u64,
     /// Time from the start of the last build to the first pass, s. Default 300.
     #[serde(default = "warm_up_s")]
     pub warm_up_s: u64,
-    /// Interval at which failed builds are restarted before the first pass, s. Default 30.
+    /// Time between two checks for failed builds before the first pass, s. A failed build is restarted. Default 30.
     #[serde(default = "check_s")]
     pub check_s: u64,
-    /// Time after each of the first two passes, s. Default 5.
+    /// Time for which the workload rests after each of the first two passes, s. Default 5.
     #[serde(default = "rest_s")]
     pub rest_s: u64,
-    /// Time between the rest after the second pass and the kill of the builds, s. Default 180.
+    /// Time from the end of the rest after the second pass until the builds are killed, s. Default 180.
     #[serde(default = "before_kill_s")]
     pub before_kill_s: u64,
     /// A pass ends early after a successful request that took longer than this time, s. Default 600.
@@ -84,10 +86,12 @@ pub struct Params {
     /// Value of the sysctl `min_free_kbytes` during the third pass, on the idle machine. Default 1024.
     #[serde(default = "rested_min_free_kib")]
     pub rested_min_free_kib: u64,
-    /// Share of the trees' pages that can be neither freed nor moved while the trees exist, per mille. Default 0.
+    /// Share of the trees' pages that are pinned, so that they can be neither freed nor moved while the trees exist,
+    /// per mille. Default 0.
     #[serde(default)]
     pub unmovable_per_mille: u64,
-    /// Number of inodes outside of the trees. `updatedb` looks them up after the files of the trees.
+    /// Number of inodes outside of the source trees. `updatedb` first looks up the files of the trees, then these
+    /// inodes.
     pub inodes: Sourced<u64>,
     /// Number of inodes in a page of an inode table.
     pub inodes_per_page: Sourced<u64>,
@@ -341,7 +345,8 @@ impl Profile {
     }
 }
 
-/// The inodes outside of the trees, at the scale of a run.
+/// The files of the computer that belong to no source tree, which a walk over all files looks up. Their number is that
+/// at the scale of a run.
 #[derive(Clone, Copy, Debug)]
 struct Inodes {
     count: u64,
@@ -402,7 +407,7 @@ struct Running<S: System> {
     tree: u64,
     /// Number of the next unit to compile.
     next: Arc<AtomicU64>,
-    /// `RUNNING`, `DONE` or `FAILED`.
+    /// State of the build: `RUNNING`, `DONE` or `FAILED`.
     state: Arc<AtomicU8>,
     task: Started<S, Result<(), SystemError>>,
 }
@@ -416,7 +421,7 @@ struct Builds<S: System> {
     running: Vec<Running<S>>,
     restarts: u64,
     held: Vec<HeldPage>,
-    /// Number of tree pages from which [`Builds::hold`] has chosen, so far, the pages to pin.
+    /// Number of pages in the trees that [`Builds::hold`] has gone over so far to choose pages to pin.
     pages: u64,
 }
 
@@ -569,7 +574,7 @@ struct Attempt {
     took: Nanos,
     /// Time from the beginning of the pass to the end of this request.
     ended: Nanos,
-    /// Pages reclaimed from the beginning of the pass to the end of this request.
+    /// Number of pages that were reclaimed from the beginning of the pass to the end of this request.
     reclaimed: u64,
 }
 
@@ -597,8 +602,8 @@ fn reclaimed(counters: &Vmstat) -> u64 {
     counters.iter().filter(|(name, _)| name.starts_with("pgsteal_")).map(|(_, pages)| pages).sum()
 }
 
-/// Runs pass `number`: requests blocks at a fixed rate, keeps all of them, and frees them at the end. Returns the
-/// record of the pass.
+/// Runs pass `number`: requests blocks at a fixed rate, keeps the blocks that it gets, and frees them at the end.
+/// Returns the record of the pass.
 fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, SystemError> {
     let planned = params.attempts(system.memory_pages());
     let every = Nanos::from_millis(params.every_ms);
@@ -639,8 +644,8 @@ fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, Sy
     Ok(Pass { name: PASSES[number], planned, attempts, before, counters })
 }
 
-/// Returns a percentile of the latencies in `sorted`, by the nearest rank. `per_mille` says which: 990 is the 99th
-/// percentile.
+/// Returns a percentile of the latencies in `sorted`, by the nearest rank. `per_mille` names the percentile: 990 is the
+/// 99th.
 fn percentile(sorted: &[Nanos], per_mille: usize) -> Nanos {
     let rank = (sorted.len() * per_mille).div_ceil(1000).max(1);
     sorted[rank - 1]
@@ -732,11 +737,11 @@ impl Pass {
 #[derive(Debug, Default)]
 struct Seen {
     passes: Vec<Pass>,
-    /// Units compiled before the builds were killed.
+    /// Number of source files that were compiled before the builds were killed.
     compiled: u64,
     /// Number of restarts of failed builds.
     restarts: u64,
-    /// Files that `updatedb` looked up.
+    /// Number of files that `updatedb` looked up.
     looked_up: u64,
     /// The growth of counters during the whole run.
     counters: Vmstat,

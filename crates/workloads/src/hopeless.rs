@@ -34,8 +34,8 @@ const STREAM: u64 = 7100;
 const STEP_PAGES: u32 = 16;
 
 /// Anonymous pages fill memory until free memory has fallen to this percentage of the high mark. The min mark is at two
-/// thirds of the high mark and the low mark at five sixths, so this value is halfway between min and low. A group frees
-/// some 100 pages at a time, which must not raise free memory to the high mark.
+/// thirds of the high mark and the low mark at five sixths, so this value is halfway between min and low. When a group
+/// reclaims, it frees some 100 pages at a time; free memory must stay below the high mark even then.
 const FILL_TO_PERCENT: u64 = 75;
 
 /// Parameters of the workload `hopeless`, from `[params]` in an experiment's file.
@@ -53,7 +53,7 @@ pub struct Params {
     pub own_pages: u64,
     /// Pause after each read of the hot file, us. Default 5000.
     pub pause_us: u64,
-    /// Length of the measurement, s. Default 10.
+    /// Duration of the measurement, s. Default 10.
     pub seconds: u64,
 }
 
@@ -150,7 +150,7 @@ fn fill<S: System>(system: &S) -> Result<Vec<S::Region>, SystemError> {
     Ok(regions)
 }
 
-/// The open files, and the page of the group's file that is read next.
+/// The reader: its open files, and the number of the page of the group's file that it reads next.
 struct Reader<S: System> {
     own: S::File,
     hot: S::File,

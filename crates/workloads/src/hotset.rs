@@ -34,17 +34,18 @@ pub struct Params {
     pub cold_percent: u64,
     /// Size of the large file that is read once, in MiB at full scale, instead of `cold_percent`.
     pub cold_mib: Option<u64>,
-    /// Number of pages of the large file that are read before each touch of the hot set. Default 4.
+    /// Number of pages of the large file that are read from one touch of the hot set to the next. Default 4.
     pub reads_per_touch: u64,
     /// How a page of the hot set is read. Default: through a mapping.
     pub access: Access,
     /// The memory control group in which the hot set is used, a section `[[group]]` of the machine file. Default: the
-    /// group of the task.
+    /// group in which the task starts.
     pub hot_group: Option<String>,
-    /// The group in which the hot set is read once before all else, so that its pages are charged to that group.
-    /// Default: no such read; the hot set is then charged to `hot_group`, where it is first touched.
+    /// The control group in which the hot set is read once before all else. The pages of the hot set are then charged
+    /// to this group. Default: there is no such read, and the pages are charged to `hot_group`, in which they are first
+    /// touched.
     pub first_group: Option<String>,
-    /// The group in which the large file is read. Default: the group of the task.
+    /// The control group in which the large file is read. Default: the group in which the task starts.
     pub cold_group: Option<String>,
 }
 
@@ -187,7 +188,7 @@ impl<S: System> HotSet<S> {
     }
 }
 
-/// Moves the task to `group`. Does nothing if `group` is none.
+/// Moves the task to the control group `group`. Does nothing if `group` is none.
 fn enter<S: System>(system: &S, group: &Option<String>) -> Result<(), SystemError> {
     group.as_deref().map_or(Ok(()), |group| system.enter_group(Some(group)))
 }

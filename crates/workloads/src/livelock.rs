@@ -40,7 +40,7 @@ const STREAM_OF_HOG: u64 = 6999;
 
 /// Name of the file with the server's code.
 const SERVER: &str = "server";
-/// Name of the files with the code of the programs beside the server.
+/// Prefix of the names of the files that hold the code of the programs that run beside the server.
 const PROGRAM: &str = "program";
 /// Name of the files with the code of the shared libraries.
 const LIBRARY: &str = "library";
@@ -62,13 +62,13 @@ const HOG_STEP: Nanos = Nanos::from_millis(10);
 /// Time for which a process waits after it was refused memory, before it tries again. The hog is killed meanwhile.
 const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 
-/// Largest number of workers, of other programs, and of libraries. There is a limit because each process has a stack of
-/// its own.
+/// Largest number of workers; also the largest number of other programs, and of libraries. There is a limit because
+/// each worker and each program has a stack of its own.
 const PROCESSES_MAX: u64 = 256;
 
 /// Parameters of the workload `livelock`, from `[params]` in an experiment's file. Counts "at full scale" are
-/// multiplied by the scale of a run, as memory is, so that the time in which all code is used once is equal at every
-/// scale.
+/// multiplied by the scale of a run, as memory is, so that it takes the same time at every scale until all code was
+/// used once.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -89,7 +89,7 @@ pub struct Params {
     /// Exponent of Zipf's law for calls of functions: above 0. Default 1.
     pub theta: f64,
     /// Number of calls of functions that a request makes, at full scale. The default, 1024 calls, reaches about 600
-    /// different functions with 10 MiB of code, as when a browser draws a page.
+    /// different functions with 10 MiB of code, about as much as a browser needs to show a web page.
     pub calls: u64,
     /// Share of a process's calls that go to functions in libraries, percent. Default 50.
     pub library_calls_percent: u64,
@@ -104,16 +104,16 @@ pub struct Params {
     pub wake_calls: u64,
     /// Anonymous memory of each process, thousandths of memory. Default 2.
     pub heap_permille: u64,
-    /// Number of stores that a request does, at full scale. Each goes to a random page of the process's anonymous
-    /// memory. Default 32.
+    /// Number of stores that a request does to random pages of the process's anonymous memory, at full scale. Default
+    /// 32.
     pub heap_stores: u64,
     /// Size at which the hog stops growing, percent of memory. If memory and swap cannot hold this size, the hog grows
     /// until it is refused memory. Default 400.
     pub hog_percent: u64,
-    /// Growth of the hog per second while it does not wait for memory, percent of memory. The hog grows every 10 ms and
-    /// then runs code. Like the other programs, it has an executable of its own. Default 10.
+    /// Growth of the hog per second, percent of memory; slower when the hog waits for memory. The hog grows every 10 ms
+    /// and then runs code. Like the other programs, it has an executable of its own. Default 10.
     pub hog_percent_per_s: u64,
-    /// Share of the hog's memory that the hog uses again each second, percent. Default 0: the hog never uses its memory
+    /// Share of its memory that the hog uses again each second, percent. Default 0: the hog never uses its memory
     /// again.
     pub hog_uses_percent_per_s: u64,
     /// Size of a file that a task reads from beginning to end, again and again, percent of memory. Default 0: there is
@@ -188,7 +188,8 @@ struct Shape {
     pages: [u32; 3],
     libraries: u64,
     how: Use,
-    /// Two numbers of calls of functions: those of a request, and those of another program at a wake-up.
+    /// Number of function calls by the server for a request, and number of function calls by another program each time
+    /// it wakes up.
     calls: [u64; 2],
     library_calls_percent: u64,
     heap_pages: u32,
@@ -206,6 +207,8 @@ impl Workload for Livelock {
     const NAME: &'static str = "livelock";
 
     const ABOUT: &'static str = "programs whose code an anonymous hog takes from them, page by page";
+
+    const MEASURES_KILLS: bool = true;
 
     const SIM_ONLY: Option<&'static str> =
         Some("where memory is exhausted, the other grounds end the process that all its programs are");
@@ -309,7 +312,7 @@ struct Shared {
     is_over: AtomicBool,
     /// The time at which a request for memory was first refused, ns; 0 if none was refused.
     refused_at: AtomicU64,
-    /// True while there is no hog: before the hog starts, and once it has ended.
+    /// True while no hog runs: before the hog starts, and after it has ended.
     is_hog_gone: AtomicBool,
     /// Number of requests that have ended.
     requests: AtomicU64,
@@ -338,11 +341,11 @@ impl Shared {
         Some(self.refused_at.load(Relaxed)).filter(|at| *at > 0).map(Nanos)
     }
 
-    /// Returns whether the caller should repeat a use of memory that ended with `outcome`. This is so if memory was
-    /// refused and the hog is being killed. Records the time of the first refusal.
+    /// Returns whether the caller should repeat an access to memory that ended with `outcome`. It should if the access
+    /// was refused memory and the hog is being killed. Records the time of the first refusal.
     ///
     /// # Errors
-    /// When the use failed for another reason than a lack of memory, or when there is no hog to kill.
+    /// When the access failed for another reason than a lack of memory, or when there is no hog to kill.
     fn is_refused<S: System>(&self, system: &S, outcome: Result<(), SystemError>) -> Result<bool, SystemError> {
         let Err(error) = outcome else { return Ok(false) };
         if self.is_over(system) {
@@ -391,13 +394,13 @@ impl<S: System> Process<S> {
         code.call(system, &mut self.rng)
     }
 
-    /// Calls as many functions as a program calls at a wake-up.
+    /// Calls random functions: as many as a program other than the server calls each time that it wakes up.
     fn run_code(&mut self, system: &S) -> Result<(), SystemError> {
         (0..self.shape.calls[1]).try_for_each(|_| self.call(system))
     }
 
-    /// Calls `calls` functions, then stores to random pages of the process's memory. If a call or a store fails because
-    /// memory is refused, repeats it.
+    /// Calls `calls` functions, then stores to random pages of the process's memory. Repeats each call or store that
+    /// fails because memory is refused.
     fn work(&mut self, system: &S, calls: u64, shared: &Shared) -> Result<(), SystemError> {
         for _ in 0..calls {
             self.until_served(system, shared, Self::call)?;
@@ -769,7 +772,8 @@ impl Course {
         }
     }
 
-    /// Returns the durations of requests with their names in rows and histograms.
+    /// Returns the durations of the requests before the hog and while memory was full, each with its name in rows and
+    /// histograms.
     fn times(&self) -> [(&'static str, &Histogram<u64>); 2] {
         let [before, beside] = &self.latencies;
         [("Request before", before), ("Request", beside)]

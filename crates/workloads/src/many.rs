@@ -28,16 +28,17 @@ const STREAM: u64 = 7100;
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The section `[[group]]` of the machine file among whose groups the file is divided. The `count` of the section
-    /// is the number of groups. Default: the task stays in its own group.
+    /// Name of a section `[[group]]` of the machine file. The file that the tasks read is divided among the control
+    /// groups for which the section stands (`count`). Default: the task stays in the group in which it starts.
     pub group: Option<String>,
     /// Size of the file, percent of memory. Default 200.
     pub file_percent: u64,
     /// Size of the file in MiB at full scale, instead of `file_percent`.
     pub file_mib: Option<u64>,
-    /// Number of pages that are read in the whole run, percent of the file's pages. Default 300.
+    /// Number of page reads in the whole run, percent of the file's number of pages. Default 300.
     pub read_percent: u64,
-    /// Number of consecutive pages that are read after each random choice. Default 16.
+    /// Number of consecutive pages in a stretch. The workload chooses stretches at random and reads each as a whole.
+    /// Default 16.
     pub run_pages: u64,
 }
 
@@ -54,7 +55,7 @@ impl Params {
         pages.max(1).next_multiple_of(self.run_pages.max(1))
     }
 
-    /// Returns the number of random choices in a run of the workload. After each choice, `run_pages` pages are read.
+    /// Returns the number of stretches of `run_pages` pages that are chosen and read in the whole run.
     fn runs(&self, file_pages: u64) -> u64 {
         (file_pages.saturating_mul(self.read_percent) / 100).div_ceil(self.run_pages.max(1)).max(1)
     }
@@ -163,8 +164,8 @@ fn kswapd_work(course: &Course) -> (Nanos, [u64; 2]) {
 }
 
 /// Returns the rows of kswapd's CPU time and of scanned pages, both divided by the number of pages that kswapd
-/// reclaimed. Returns no rows if kswapd reclaimed nothing. A ground that does not measure CPU time by task has no row
-/// of CPU time.
+/// reclaimed. Returns no rows if kswapd reclaimed nothing. There is no row of CPU time if the system does not measure
+/// CPU time by task.
 fn rows_of_reclaim((time, [scanned, reclaimed]): (Nanos, [u64; 2])) -> Vec<Row> {
     if reclaimed == 0 {
         return Vec::new();

@@ -21,19 +21,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Interval at which most workloads check the progress of their tasks and whether memory is full.
 pub const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// If the tasks keep step, each task compares its progress with that of the others after every `STEP` operations. A
-/// task that is more than this number ahead of the slowest task waits.
+/// If the tasks keep step, each task compares its progress with that of the other tasks after every `STEP` operations.
+/// It waits while it is more than `STEP` operations ahead of the slowest task.
 ///
 /// If a fault takes 100 µs and three operations cause two faults, 64 operations take some milliseconds. This is long
 /// compared with the interval of the checks (`GATE_EVERY`) and short compared with a run. The number is also far below
-/// a region's number of pages, so that no task is ever so far ahead that it has memory for itself.
+/// a region's number of pages: a task that gets ahead touches only a small part of its region before it waits.
 pub const STEP: u64 = 64;
 
 /// Interval at which a ready task checks whether all tasks are ready, and at which a task that is ahead checks the
 /// others' progress.
 const GATE_EVERY: Nanos = Nanos::from_millis(1);
 
-/// The condition that ends a measurement.
+/// Says when a measurement ends.
 #[derive(Clone, Debug)]
 pub enum Length {
     /// The measurement ends after this number of operations by each task.
@@ -45,9 +45,9 @@ pub enum Length {
     /// The measurement ends when the time `full` has passed since memory became full. If memory is not full at the time
     /// `filling` after the start, `full` counts from then on.
     Time {
-        /// Measured time after memory is full.
+        /// Time from the moment when memory is full to the end of the measurement.
         full: Nanos,
-        /// Time after which memory counts as full even if it is not.
+        /// Time from the start after which memory counts as full even if it is not.
         filling: Nanos,
     },
 }
@@ -109,7 +109,7 @@ pub struct Measured<'a> {
     pub length: Length,
     /// `true` if memory fills during the measurement. Only then is the moment recorded at which memory became full.
     pub fills_memory: bool,
-    /// Interval of the checks of progress and of free memory. A workload that fills memory within a fraction of a
+    /// Interval at which progress and free memory are checked. A workload that fills memory within a fraction of a
     /// second sets a shorter interval than [`LOOK_EVERY`].
     pub look_every: Nanos,
     /// `true` if the tasks keep step: a task that is ahead waits, so that no task is more than 128 operations, twice
@@ -129,7 +129,7 @@ struct Shared {
     keeps_step: bool,
     /// Number of measured tasks that have not ended.
     running: AtomicUsize,
-    /// Number of tasks that are not measured and have not ended.
+    /// Number of tasks beside the measured ones that have not ended.
     others: AtomicUsize,
     operations: Vec<Alone>,
 }
@@ -474,15 +474,15 @@ impl Course {
         hit_row(name, self.operations() - since.1, misses)
     }
 
-    /// Returns the row `name` with the hit ratio as in [`Self::hit_row`], but computed from the major faults in the
-    /// whole run.
+    /// Returns the row `name` with the share of operations in the whole run that caused no major fault, percent.
+    /// Returns none if the system does not count major faults.
     #[must_use]
     pub fn fault_hit_row(&self, name: &str) -> Option<Row> {
         hit_row(name, self.operations(), *self.counters.get("pgmajfault")?)
     }
 
-    /// Returns the rows of rates named `name`: the rate in the whole run, the rate of the slowest task if there are
-    /// several tasks, and the rates before and after memory was full.
+    /// Returns the rows of operations per second, whose names begin with `name`: the rate in the whole run, the rate of
+    /// the slowest task if there are several tasks, and the rates before and after memory was full.
     #[must_use]
     pub fn rate_rows(&self, name: &str) -> Vec<Row> {
         let row = |part: &str, rate| {
@@ -509,8 +509,8 @@ impl Course {
         Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0))
     }
 
-    /// Returns two rates: that just before memory was full, and that of the time from then to the end. Returns none if
-    /// memory never was full.
+    /// Returns two rates of operations: the rate just before memory was full, and the rate from the moment when it was
+    /// full to the end. Returns none if memory never was full.
     #[must_use]
     pub fn before_and_after(&self) -> Option<[f64; 2]> {
         let full = self.full?;
@@ -518,7 +518,8 @@ impl Course {
         Some([self.rate(Nanos(full.at.0 - span.0), full.at), self.rate(full.at, self.ended())])
     }
 
-    /// Returns the rates in `parts` equal parts of the time after memory was full; empty if memory never was full.
+    /// Divides the time after memory was full into `parts` equal parts, and returns the rate of operations in each
+    /// part. Returns no rates if memory never was full.
     #[must_use]
     pub fn rates_after(&self, parts: u64) -> Vec<f64> {
         let Some(full) = self.full else { return Vec::new() };
@@ -541,7 +542,7 @@ impl Course {
         parts.iter().flat_map(|(part, n)| latency_rows(&format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// Returns the operations' durations as histograms, those that [`Self::latency_rows`] summarises.
+    /// Returns histograms of the operations' durations. [`Self::latency_rows`] summarises the same histograms as rows.
     #[must_use]
     pub fn times(&self, what: &str) -> Vec<Times> {
         self.parts().iter().filter_map(|(part, n)| Times::of(format!("{what}{part}"), &self.times[*n])).collect()
@@ -675,8 +676,8 @@ fn event_row(name: &str, unit: &str, value: u64) -> Row {
     Row::new("vmstat", name, unit, Better::Neutral, Format::Decimals(0), value as f64)
 }
 
-/// Adds to `profile` the CPU time that each call path has spent since `seen`, as lines that begin with `part`. Then
-/// sets `seen` to `now`.
+/// Adds to `profile` a line that begins with `part` for each call path: the CPU time that the path has spent since
+/// `seen` was measured. Then sets `seen` to `now`.
 pub(super) fn add_profile(
     profile: &mut Vec<String>,
     part: &str,

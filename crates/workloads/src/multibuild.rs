@@ -20,7 +20,7 @@ use sim::Sourced;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Interval at which the driver looks for finished builds.
+/// Interval at which the main task looks for finished builds.
 const REAP_EVERY: Nanos = Nanos::from_secs(5);
 
 /// Parameters of the workload `multibuild` at full scale, from `[params]` in an experiment's file. Sizes of memory and
@@ -38,7 +38,7 @@ pub struct Params {
     /// Number of compilers that run at a time in each build. Default 8.
     #[serde(default = "jobs")]
     pub jobs: u64,
-    /// Number of files in an unpacked tree.
+    /// Number of files in an unpacked source tree.
     pub tree_files: Sourced<u64>,
     /// Size of each file of the tree, KiB.
     pub tree_file_kib: Sourced<u64>,
@@ -50,11 +50,12 @@ pub struct Params {
     pub headers: Sourced<u64>,
     /// Size of the compiler's text, MiB.
     pub text_mib: Sourced<u64>,
-    /// Smallest and largest amount of memory that a compiler uses, MiB.
+    /// Two numbers: the least and the most memory that a compiler uses, MiB. Each compiler uses a random amount between
+    /// them.
     pub memory_mib: Sourced<[u64; 2]>,
-    /// Share of the memory touched so far that a compiler touches again in each of the 32 parts of its work, percent.
-    /// The pages that it touches again are contiguous and lie at a random place. Default 0: each page is touched only
-    /// once.
+    /// A compiler does its work in 32 parts. In each part it touches again this share of the memory that it has already
+    /// touched, percent. The pages touched again are contiguous and lie at a random place. Default 0: each page is
+    /// touched only once.
     #[serde(default)]
     pub touched_again_percent: Option<Sourced<u64>>,
     /// Mean CPU time for compiling one source file, ms.
@@ -100,7 +101,7 @@ impl Params {
     }
 }
 
-/// The workload `multibuild`: kernel builds, some of which run at the same time.
+/// The workload `multibuild`: a number of kernel builds, of which a few run at a time.
 #[derive(Debug)]
 pub struct Multibuild;
 

@@ -31,10 +31,11 @@ const VALUE_BYTES: u64 = 16384;
 /// Size of an item, bytes: value, key and header.
 const ITEM_BYTES: u64 = VALUE_BYTES + 72;
 
-/// Size that the client assumes for an item when it computes the number of items, bytes.
+/// Size of an item that the client assumes when it computes the number of items that fit, bytes.
 const ITEM_BYTES_ASSUMED: u64 = VALUE_BYTES + 4096;
 
-/// Size of a chunk in the slab class that items fall into, bytes, with the default growth factor.
+/// Size of a chunk in the slab class of memcached to which the items belong, bytes. The slab classes have the default
+/// growth factor.
 const CHUNK_BYTES: u64 = 17352;
 
 /// Size of a slab page of memcached, bytes.
@@ -48,7 +49,7 @@ const SLAB_CHUNKS: u64 = SLAB_BYTES / CHUNK_BYTES;
 /// Size of each write by `dd`, bytes.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Largest value of [`Params::steps`]: each background write is a round of its own.
+/// Largest value of [`Params::steps`]. There is a limit because each step is a round of the workload.
 const STEPS_MAX: u64 = 1000;
 
 /// Time in which `dd` reads a block of zeroes: 1 MiB at 16 GB/s.
@@ -71,9 +72,9 @@ pub struct Params {
     pub operation_ns: Sourced<u64>,
     /// Time that storing one item takes while the server is filled, ns at full scale.
     pub populate_ns: Sourced<u64>,
-    /// Number of rounds with a background write. They follow a first round without one. The smallest write is a tenth
-    /// of memory. Each later write is larger than the one before by the same step: the range from a tenth to four
-    /// fifths of memory, divided by this number. If it is 0, only the round without a write is run. Default 3.
+    /// Number of rounds with a background write, which follow a first round without a write. The first write is as
+    /// large as a tenth of memory. From one write to the next, the size grows by an equal step: seven tenths of memory,
+    /// divided by this number. If the number is 0, only the round without a write is run. Default 3.
     #[serde(default = "steps")]
     pub steps: u64,
     /// Seconds between the moment when most of memory is in use and the start of the background write. Default 5.
@@ -124,7 +125,7 @@ impl Sizes {
     }
 }
 
-/// Returns the pages over which an item in chunk number `chunk` extends.
+/// Returns the pages on which an item in chunk number `chunk` lies.
 fn chunk_pages(chunk: u64) -> Range<u32> {
     let start = chunk / SLAB_CHUNKS * SLAB_BYTES + chunk % SLAB_CHUNKS * CHUNK_BYTES;
     let page = PAGE_BYTES as u64;
@@ -139,8 +140,8 @@ struct Round {
     write_started: Nanos,
     write_time: Nanos,
     counters: Vmstat,
-    /// The first scan by reclaim at priority 0. `None` means that the system does not show its engine, and `Some(None)`
-    /// that the round had no such scan.
+    /// The first scan by reclaim at priority 0. It is `None` if the system does not show its engine, and `Some(None)`
+    /// if the round had no such scan.
     priority_zero: Option<Option<PriorityZero>>,
 }
 
@@ -363,8 +364,8 @@ fn run_round<S: System>(
     Ok((Round { operations, faults, write_started, write_time, counters, priority_zero }, asked))
 }
 
-/// Runs server and client in one task: fills the server, then queries it for `run`. Returns the number of queries done,
-/// and the task's faults during the queries.
+/// Runs server and client in one task: fills the server, then queries it for the time `run`. Returns the number of
+/// queries done, and the task's faults during the queries.
 fn serve<S: System>(
     system: &S,
     run: Nanos,

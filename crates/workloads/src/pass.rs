@@ -26,13 +26,13 @@ impl Files {
         Self { hot: hot.pages(memory_pages, scale), cold: cold.pages(memory_pages, scale) }
     }
 
-    /// Refuses a file without pages, and a hot set that has fewer pages than there are tasks.
+    /// Checks the sizes. Refuses a file without pages, and a hot set that has fewer pages than there are tasks.
     pub fn check(self, tasks: u64) -> Result<(), String> {
         check_sizes(tasks, self.hot, "a hot set")?;
         check_sizes(1, self.cold, "a file")
     }
 
-    /// Returns the number of pages in both files.
+    /// Returns the number of pages of both files together.
     pub const fn pages(self) -> u64 {
         self.hot.saturating_add(self.cold)
     }

@@ -36,7 +36,7 @@ pub struct Params {
     pub hogs: Sourced<u64>,
     /// Time between the starts of two successive hogs, ms.
     pub apart_ms: Sourced<u64>,
-    /// Memory that all hogs together write, percent of memory.
+    /// Amount of memory that all hogs together write, percent of the machine's memory.
     pub percent: Sourced<u64>,
     /// CPU time that a hog spends on one page, ns.
     pub page_ns: Sourced<u64>,
@@ -62,7 +62,7 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 /// Longest time for which the workload waits for missing answers after the last packet was sent.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// Limit of the random delay before a hog starts, ns. There is such a delay because people do not start programs to the
+/// The start of each hog is delayed by a random time below this, ns, because people do not start programs to the
 /// microsecond.
 const START_WITHIN: u64 = 1_000_000;
 
@@ -156,7 +156,7 @@ impl Workload for Ping {
     }
 }
 
-/// The record of one run: round trips, periods with interrupts off, counters and times.
+/// The measurements of one run: round trips, periods with interrupts off, counters and times.
 struct Seen {
     trips: Vec<RoundTrip>,
     windows: Vec<OffWindow>,
@@ -271,9 +271,9 @@ struct Statistics {
     pipe: usize,
     /// Mean time between two packets, ms.
     ipg: f64,
-    /// Running mean of round trips; each new round trip has a weight of 1/8.
+    /// Running mean of round trips, ms. Each new round trip has a weight of 1/8.
     ewma: f64,
-    /// Round trips, ns.
+    /// Durations of all round trips, ns.
     histogram: Histogram<u64>,
 }
 
@@ -369,7 +369,7 @@ impl Statistics {
 
 /// Returns the largest round trip, ms, that periods with interrupts off would cause if nothing else delayed packets.
 /// The round trip depends on the moments at which packets are sent. So it is computed for several series of packets,
-/// each of which starts a part of the interval after the one before, and the median is returned.
+/// which start at different moments within one interval, and the median is returned.
 fn max_by_phase(windows: &[OffWindow], began: Nanos, interval: Nanos, least_ms: f64) -> f64 {
     let of_phase = |phase: u64| {
         let first = began.0 + phase * interval.0 / PHASES;

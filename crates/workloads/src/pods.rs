@@ -73,6 +73,8 @@ impl Workload for Pods {
 
     const ABOUT: &'static str = "programs of a Kubernetes node that grow, each in its own control group";
 
+    const MEASURES_KILLS: bool = true;
+
     const SIM_ONLY: Option<&'static str> =
         Some("on other grounds all tasks are one process, which one group would kill");
 
@@ -160,7 +162,7 @@ struct Fate {
     was_killed: bool,
 }
 
-/// A pod before it runs: its control group, its size, its times, and its random stream.
+/// A pod that is to be run: its control group, its size, its times, and its random stream.
 struct Pod {
     group: String,
     pages: u64,

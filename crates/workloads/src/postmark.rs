@@ -18,14 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Number of bytes that the C library reads or writes at once, although the program requests 512 bytes at a time.
 const BUFFER_BYTES: u64 = 4096;
 
-/// Number of 512-byte blocks, as the program reads or writes them, in a buffer of the C library.
+/// Number of 512-byte blocks, the units in which the program reads and writes, in a buffer of the C library.
 const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 
 /// Number of blocks into which the background program divides its memory.
 const HOG_BLOCKS: u64 = 8;
 
-/// Number of passes by which the workload simulates the background program's use of a block. Each pass touches the used
-/// part of the block once.
+/// Each time the background program uses a block, it touches the used part of the block this number of times.
 const HOG_ROUNDS: u64 = 64;
 
 /// Parameters of the workload `postmark` at full scale, from `[params]` in an experiment's file. The numbers of files
@@ -96,7 +95,8 @@ fn seed() -> u64 {
     42
 }
 
-/// The workload `postmark`: small files that are made, read, extended and removed, beside an idle program.
+/// The workload `postmark`: small files that are made, read, extended and removed, beside a background program that
+/// mostly sleeps.
 #[derive(Debug)]
 pub struct Postmark;
 

@@ -22,15 +22,15 @@ pub enum Access {
     /// The page is copied, as by `pread`.
     #[default]
     Copy,
-    /// The page is read where it is in memory, without a copy. The engine pins it for that time; on the grounds `linux`
-    /// and `guest` the page is in a shared mapping of the file.
+    /// The page is read where it is in memory, without a copy. The engine pins the page while it is read. On the
+    /// grounds `linux` and `guest`, the page is read in a shared mapping of the file.
     InPlace,
     /// The page is read through a mapping of the file, which causes faults and sets accessed bits of page tables. A
     /// system that cannot map files reads the page in place instead.
     Mapped,
 }
 
-/// Part of a page that is verified after a read.
+/// Says which part of a page is verified after a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {
@@ -68,9 +68,9 @@ pub(super) struct Reads {
 /// A size: a share of the memory that the system manages, or an absolute size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Percent of memory.
+    /// Size in percent of memory.
     pub percent: u64,
-    /// MiB at full scale, instead of `percent`.
+    /// Size in MiB at full scale; if given, `percent` does not matter.
     pub mib: Option<u64>,
 }
 
@@ -115,8 +115,8 @@ pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), Stri
     Ok(())
 }
 
-/// Returns the condition that ends the measurement: a number of operations by each task if `operations` gives one,
-/// otherwise a time.
+/// Returns when the measurement ends: after `operations` operations by each task or, if `operations` is none, after a
+/// time.
 pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Length {
     let time = Length::Time { full: Nanos::from_secs(full_s), filling: Nanos::from_secs(filling_s) };
     operations.map_or(time, Length::Operations)

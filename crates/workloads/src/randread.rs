@@ -39,14 +39,15 @@ pub struct Params {
     pub random_advice: bool,
     /// Part of each page that is verified. Default: the whole page.
     pub verify: Verify,
-    /// Number of measured operations by each task after which the run ends. Default: the run ends after a time.
+    /// The run ends when each task has done this number of measured operations. Default: the run ends after the time
+    /// `full_s`.
     pub operations: Option<u64>,
     /// Number of operations that each task does before the measurement begins. Default 0.
     pub warm_up_operations: u64,
-    /// Number of measured operations after which each task drops the clean pages of files from memory (`drop_caches`),
-    /// again and again. Default 0: no page is dropped.
+    /// Each task drops all clean pages of files from memory (`drop_caches`) whenever it has done this number of
+    /// measured operations. Default 0: no page is dropped.
     pub drop_caches_every: u64,
-    /// Measured time after memory is full, seconds, if no number of operations ends the run. Default 10.
+    /// Measured time after memory is full, seconds, if `operations` is not given. Default 10.
     pub full_s: u64,
     /// Time after which memory counts as full even if it is not, s. Default 60.
     pub filling_s: u64,

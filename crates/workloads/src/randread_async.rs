@@ -44,7 +44,7 @@ pub struct Params {
     pub tasks: u64,
     /// Largest number of reads that a task has in flight at a time. Default 256.
     pub depth: u64,
-    /// Anonymous memory of an idle program, percent of memory. Default 0.
+    /// Anonymous memory of a program that is idle, percent of the machine's memory. Default 0.
     pub idle_anon_percent: u64,
     /// Measured time after memory is full, milliseconds. Default 1000.
     pub full_ms: u64,
@@ -247,12 +247,13 @@ fn swap_row(course: &Course) -> Row {
     Row::new("swap", "Swap traffic", "MB/s", Better::Lower, Format::Decimals(2), megabytes)
 }
 
-/// The time after memory was full is divided into this number of parts. The rates in the slowest part and in the
+/// Number of equal parts into which the time after memory was full is divided. The rates in the slowest and in the
 /// fastest part are reported.
 const PARTS: u64 = 10;
 
-/// Returns the rows of bandwidth: before memory was full, after, in the slowest and the fastest part of the time after,
-/// and the ratio of after to before. Returns no rows if memory never was full.
+/// Returns the rows of the bandwidth: before memory was full, and after that. The time after is divided into [`PARTS`]
+/// parts, and rows show the smallest and the largest bandwidth of a part. A last row has the ratio of the bandwidth
+/// after to that before. Returns no rows if memory never was full.
 fn bandwidth_rows(course: &Course) -> Vec<Row> {
     let Some([before, after]) = course.before_and_after() else { return Vec::new() };
     let parts = course.rates_after(PARTS);

@@ -35,11 +35,12 @@ pub struct Params {
     pub file_mib: Option<u64>,
     /// Number of tasks that write. Default 4.
     pub tasks: u64,
-    /// Number of writes after which a task syncs the file, again and again; 0 for no sync. Default 1000.
+    /// A task syncs the file whenever it has done this number of writes; 0: no task syncs. Default 1000.
     pub sync_every: u64,
-    /// Number of measured operations by each task after which the run ends. Default: the run ends after a time.
+    /// The run ends when each task has done this number of measured operations. Default: the run ends after the time
+    /// `full_s`.
     pub operations: Option<u64>,
-    /// Measured time after memory is full, seconds, if no number of operations ends the run. Default 10.
+    /// Measured time after memory is full, seconds, if `operations` is not given. Default 10.
     pub full_s: u64,
     /// Time after which memory counts as full even if it is not, s. Default 60.
     pub filling_s: u64,
@@ -65,7 +66,7 @@ impl Params {
     }
 }
 
-/// What the tasks return in addition to their tallies.
+/// What the tasks return beside their counts of operations: versions of pages, and durations of syncs.
 #[derive(Debug)]
 struct Written {
     /// For each task, the last written version of each of its pages.
@@ -155,8 +156,8 @@ fn rows(course: &Course, syncs: &Histogram<u64>, verified: u64) -> Vec<Row> {
     [writes, latency_rows("Sync", syncs), course.cost_rows(), vec![verified]].concat()
 }
 
-/// Writes random pages of the file. Task number `task` writes only its own pages, which have the numbers `task`, `task
-/// + tasks`, `task + 2 * tasks`, …; there are `own` of them. Returns the last version of each of these pages, and the
+/// Writes random pages of the file. Task number `task` writes only its own pages, which are every `tasks`th page from
+/// page `task` on. `own` is the number of these pages. Returns the last version of each of these pages, and the
 /// durations of syncs.
 fn write_at_random<S: System>(
     system: &S,

@@ -40,14 +40,15 @@ const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 /// Number of pages in a MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Interval at which the server frees data that clients have received. A reader that may not serve another client yet
-/// checks again after this interval. It is short compared with the time that a client takes.
+/// Interval at which the server frees data that clients have received. A reader that finds that the server may not
+/// accept another client checks again after this time. The interval is short compared with the time that a client
+/// takes.
 const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Longest duration of a run, seconds.
 const LONGEST_S: u64 = TIME_MAX_S;
 
-/// Largest number of reading tasks: each task has a stack of its own.
+/// Largest number of reading tasks. There is a limit because each task has a stack of its own.
 const READERS_MAX: u64 = 4096;
 
 /// Largest number of files: each file costs the simulation a name and an inode.
@@ -66,7 +67,8 @@ pub struct Params {
     pub touch_every_us: u64,
     /// Memory of the large process that ends, MiB. Default 1500.
     pub process_mib: u64,
-    /// Time at which the large process ends, seconds after all tasks are at work. Default 180.
+    /// Time at which the large process ends, counted in seconds from the moment when all tasks are at work. Default
+    /// 180.
     pub ends_s: u64,
     /// Size of all files together, MiB. Default 3500.
     pub files_mib: u64,
@@ -74,15 +76,15 @@ pub struct Params {
     pub file_kib: u64,
     /// Number of tasks that read files, at most 4096. Default 32.
     pub readers: u64,
-    /// Mean time until a client has received its file, ms. The times are uniform between 0 and twice the mean. Default
-    /// 500, which is 64 KiB at 1 Mbit/s. If it is 0, nothing is sent.
+    /// Mean time until a client has received its file, ms. The times of the clients are uniform between 0 and twice the
+    /// mean. Default 500, the time for 64 KiB at 1 Mbit/s. If the mean is 0, nothing is sent.
     pub client_ms: u64,
     /// Largest number of clients served at a time, at full scale. While this many clients are served, readers wait.
-    /// Default 8192, which does not limit clients that take 500 ms. With files of 64 KiB, the data sent to 8192 clients
-    /// take 740 MiB.
+    /// Default 8192, a number that is not reached if clients take 500 ms. With files of 64 KiB, the data sent to 8192
+    /// clients take 740 MiB.
     pub clients: u64,
-    /// Start of the period from which the least, mean and most free memory are reported, seconds after all tasks are at
-    /// work. Default 480.
+    /// Start of the period in which free memory is judged, seconds after all tasks are at work. The report has the
+    /// least, mean and most free memory in this period. Default 480.
     pub judged_from_s: u64,
     /// Duration of the period that starts at `judged_from_s`, seconds. Default 300.
     pub judged_s: u64,
@@ -282,7 +284,7 @@ const FAILED: u8 = 3;
 struct Course {
     /// Number of tasks that have touched all of their memory.
     ready: AtomicU64,
-    /// State of the run: `RUNNING`, `PROCESS_ENDS`, `OVER` or `FAILED`. The value only grows.
+    /// State of the run: `RUNNING`, `PROCESS_ENDS`, `OVER` or `FAILED`. The state never goes back to a smaller value.
     state: AtomicU8,
     /// Number of files read.
     reads: AtomicU64,
@@ -318,18 +320,18 @@ impl Course {
 /// The clients that request files from the server, and wait for them.
 #[derive(Debug)]
 struct Clients {
-    /// Mean time until a client has received its file; 0: nothing is sent.
+    /// Mean time until a client has received its file. If it is 0, nothing is sent.
     mean_time: Nanos,
     waiting: Mutex<Waiting>,
 }
 
-/// The clients that are being served, and the number of clients that the server may accept beside them.
+/// The clients that are being served, and the number of clients that the server may still accept.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Number of clients that the server may accept beside those that it serves now.
+    /// Number of clients that the server may still accept, in addition to the clients that it serves now.
     more: u64,
-    /// Data that were sent and not yet freed. The key is the time at which the client has received the data, with the
-    /// number of the read, which makes keys unique.
+    /// Data that were sent and not yet freed. The first part of the key is the time at which the client has received
+    /// the data. The second part, the number of the read, makes keys unique.
     sent: BTreeMap<(Nanos, u64), Unacknowledged>,
 }
 
@@ -493,7 +495,7 @@ struct Seen {
     elapsed_s: f64,
     user_s: f64,
     system_s: f64,
-    /// CPU time before the large process ended and CPU time after, as folded stacks.
+    /// CPU time as folded stacks, separately for the time before the large process ended and for the time after.
     profile: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ pub enum Access {
     /// Writes one word of the page.
     #[default]
     Write,
-    /// Reads one byte of the page. The mapping has advice for random access, so that nothing is read ahead.
+    /// Reads one byte of the page. The mapping has `MADV_RANDOM`, so that nothing is read ahead.
     Read,
 }
 

@@ -48,7 +48,7 @@ const TARGET: &str = "target";
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Size of the program's memory, percent of memory. Default 60.
+    /// Size of the program's memory, percent of the machine's memory. Default 60.
     #[serde(default = "program_percent")]
     pub program_percent: u64,
     /// Number of the program's tasks, each with a region of its own.
@@ -57,9 +57,9 @@ pub struct Params {
     pub touch_s: Sourced<u64>,
     /// Share of touches that write, percent.
     pub store_percent: Sourced<u64>,
-    /// Time that a touch takes without the translation of its address, ns.
+    /// Time that a touch takes, ns. The translation of the address takes time in addition.
     pub touch_ns: Sourced<u64>,
-    /// Number of touches that one simulated touch stands for.
+    /// One simulated touch stands for this number of touches.
     pub sample: Sourced<u64>,
     /// Size of the file that is copied, percent of memory; 0: no file is copied. Default 100.
     #[serde(default = "file_percent")]
@@ -75,7 +75,7 @@ const fn file_percent() -> u64 {
 }
 
 impl Params {
-    /// Returns the number of pages in each task's region, a multiple of the pages of a huge page.
+    /// Returns the number of pages in each task's region. It is a multiple of [`HUGE_PAGES`].
     fn region_pages(&self, memory_pages: u64) -> u64 {
         memory_pages.saturating_mul(self.program_percent) / 100 / self.tasks.value.max(1) / HUGE_PAGES * HUGE_PAGES
     }
@@ -217,7 +217,7 @@ impl Workload for Thp {
 /// Largest number of tasks.
 const TASKS_MAX: u64 = 256;
 
-/// Largest number of touches that one simulated touch stands for.
+/// Largest value of [`Params::sample`].
 const SAMPLE_MAX: u64 = 1 << 20;
 
 /// Longest time of a touch: 1 ms.
@@ -276,7 +276,7 @@ struct Program {
     /// Time of all the touches that one simulated touch stands for.
     touch: Nanos,
     touch_s: u64,
-    /// Number of tasks that have filled their region.
+    /// Number of tasks that have filled their regions.
     filled: AtomicU64,
     is_filled: AtomicBool,
     /// Number of tasks that have not ended.

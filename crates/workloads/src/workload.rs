@@ -17,19 +17,19 @@ use serde::de::DeserializeOwned;
 pub struct Resources {
     /// Memory that the system manages, pages; equal to [`System::memory_pages`].
     pub memory_pages: u64,
-    /// Memory in use before the workload, pages. Not all of this memory can be freed.
+    /// Memory in use before the workload starts, pages. Only a part of it can be freed.
     pub used_pages: u64,
     /// Size of swap, pages.
     pub swap_pages: u64,
 }
 
-/// The results of one run of a workload: rows, profile, report, curves, durations and steps.
+/// The results of one run of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Measurements {
     /// The run's figures, in the order in which they are printed.
     pub rows: Vec<Row>,
-    /// Folded stacks, `part;task;func ns`, where `part` is the workload's name for a part of the run; empty if the
-    /// system has no [`System::profile`].
+    /// CPU time as folded stacks: lines `part;task;func ns`, in which `part` is the workload's name for a part of the
+    /// run. Empty if the system has no [`System::profile`].
     pub profile: Vec<String>,
     /// A report in lines of text, which the command shows below the table of rows. It is empty for most workloads.
     pub report: Vec<String>,
@@ -56,13 +56,17 @@ pub trait Workload: Sync + 'static {
     /// first eight bytes.
     const VERIFIES: bool = false;
 
+    /// `true` if figures of the workload say how many of its tasks the out-of-memory killer ended. A run of another
+    /// workload counts as failed if all of its tasks were killed.
+    const MEASURES_KILLS: bool = false;
+
     /// The reason why the workload runs only on the simulator; none if it runs on every ground.
     const SIM_ONLY: Option<&'static str> = None;
 
     /// `true` if the workload maps files ([`System::map_file`]), which the library cannot do.
     const MAPS_FILES: bool = false;
 
-    /// Returns the meaning of a parameter; none if the parameter has no description. With
+    /// Returns the description of the parameter `key`; none if it has no description. With
     /// `documented::DocumentedFields` derived for the parameters, an implementation is
     /// `Params::get_field_docs(key).ok()`.
     #[must_use]
@@ -87,8 +91,8 @@ pub trait Workload: Sync + 'static {
     fn check(params: &Self::Params, resources: &Resources) -> Result<(), String>;
 
     /// Returns the extent of a run (duration, longest wait, operations, file pages), as far as the parameters determine
-    /// it. A run whose extent exceeds the limits is refused before [`Workload::check`]. The default is the empty
-    /// extent, which says that nothing is known.
+    /// it. A run whose extent exceeds the limits is refused before [`Workload::check`]. This default implementation
+    /// returns the empty extent, which says that nothing is known.
     #[must_use]
     fn extent(params: &Self::Params, resources: &Resources, scale: Scale) -> Extent {
         let _ = (params, resources, scale);
@@ -96,7 +100,8 @@ pub trait Workload: Sync + 'static {
     }
 
     /// Returns the names of the rows that a run may report, if they are known in advance. An error in `--rows` is then
-    /// found before the run. A run need not report all of these rows. By default the names are unknown.
+    /// found before the run. A run need not report all of these rows. This default implementation returns none: the
+    /// names are not known.
     #[must_use]
     fn row_names(params: &Self::Params, resources: &Resources) -> Option<Vec<RowName>> {
         let _ = (params, resources);

@@ -10,33 +10,34 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The lists: objects used once and their ghosts, objects used again and their ghosts.
+/// The number of the list of objects that were used once. `T2` is the list of objects that were used again. `B1` and
+/// `B2` are the lists of their ghosts.
 const T1: usize = 0;
 const T2: usize = 1;
 const B1: usize = 2;
 const B2: usize = 3;
 
-/// The bit of an index word from which on it says the object's list. The bits below are the node.
+/// Number of low bits of an index word, which hold the node. The bits above them hold the number of the object's list.
 const LIST_SHIFT: u32 = 30;
 const NODE: u32 = (1 << LIST_SHIFT) - 1;
 
-/// The four lists and the target for the first.
+/// A cache with the policy ARC: four lists, and a target weight for the first of them.
 #[derive(Debug)]
 pub struct Arc<W> {
     weigh: W,
     capacity: u64,
-    /// The list and node of each object, or [`NONE`].
+    /// The list and the node of each object; [`NONE`] if it is on no list.
     index: Vec<u32>,
     nodes: Nodes,
     lists: [List; 4],
     /// The weight of each list.
     held: [u64; 4],
-    /// Target weight of `T1`.
+    /// The weight that the list `T1` should have.
     target: f64,
 }
 
 impl<W: Weigh> Arc<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         let index = vec![NONE; objects as usize];
@@ -44,7 +45,7 @@ impl<W: Weigh> Arc<W> {
         Self { weigh, capacity, index, nodes: Nodes::default(), lists, held: [0; 4], target: 0.0 }
     }
 
-    /// Puts a node that is on no list at the head of one.
+    /// Puts a node, which is on no list, at the head of list number `list`.
     fn push(&mut self, list: usize, node: u32) {
         let id = self.nodes.value(node);
         self.lists[list].push(&mut self.nodes, node);
@@ -65,7 +66,7 @@ impl<W: Weigh> Arc<W> {
         self.nodes.give_back(node);
     }
 
-    /// Evicts the oldest object of one of the cached lists, which becomes a ghost.
+    /// Evicts the oldest object of `T1` or of `T2`. The object becomes a ghost.
     fn replace(&mut self, returns_to_t2: bool) {
         let t1 = self.held[T1] as f64;
         let is_long = t1 > self.target || returns_to_t2 && t1 == self.target;
@@ -75,7 +76,7 @@ impl<W: Weigh> Arc<W> {
         self.push(from + B1, node);
     }
 
-    /// Evicts for an object that is neither cached nor a ghost.
+    /// Makes room for an object that is neither cached nor a ghost.
     fn replace_for_new(&mut self, weight: u64) {
         if self.held[T1] + self.held[B1] + weight > self.capacity {
             if self.held[B1] == 0 {

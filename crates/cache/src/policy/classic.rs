@@ -9,7 +9,7 @@
 use super::engine::OfEngine;
 use engine::lru::policy::classic::LinuxModel;
 
-/// Returns an empty cache of `capacity` pages for objects below `objects`.
+/// Returns an empty cache of `capacity` pages for objects with numbers below `objects`.
 #[must_use]
 pub fn cache(capacity: u64, objects: u32) -> OfEngine<LinuxModel> {
     OfEngine::new(capacity, objects, LinuxModel::new)

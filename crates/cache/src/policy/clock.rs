@@ -9,23 +9,23 @@ use std::collections::VecDeque;
 
 /// The object is cached.
 const INSIDE: u8 = 1;
-/// The object was used since it came, or since the hand last passed it.
+/// The object was used after it came, or after the hand last passed it.
 const USED: u8 = 2;
 
-/// A queue of objects; the hand is at its old end.
+/// A cache with the policy CLOCK: a queue of objects, with the hand at the end where the oldest objects are.
 #[derive(Debug)]
 pub struct Clock<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// Bits of each object.
+    /// The state of each object, as bits.
     state: Vec<u8>,
-    /// Cached objects. The hand's next object comes first.
+    /// Cached objects. The object that the hand comes to next is first.
     queue: VecDeque<u32>,
 }
 
 impl<W: Weigh> Clock<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         Self { weigh, capacity, held: 0, state: vec![0; objects as usize], queue: VecDeque::new() }

@@ -7,5 +7,5 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The rule.
+/// The choices of Clock2Q+ among those that policies with three queues have.
 pub const RULE: Rule = Rule { promote: 1, rounds: 1, skip: Skip::Up(0.5), ..super::s3_fifo::RULE };

@@ -7,14 +7,14 @@ use crate::Cache;
 use engine::lru::policy::replay::Slab;
 use engine::lru::policy::{Policy, Replay};
 
-/// A cache whose pages a policy of the engine evicts.
+/// A cache from which a policy of the engine evicts pages.
 pub struct OfEngine<P> {
     replay: Replay<P>,
 }
 
 impl<P: Policy<Slab>> OfEngine<P> {
-    /// Creates an empty cache of `capacity` pages for objects below `objects`. `policy` makes the policy for a memory of
-    /// the pages that it is called with.
+    /// Creates an empty cache of `capacity` pages for objects with numbers below `objects`. `policy` is called with a
+    /// number of pages, and makes the policy for a memory of that size.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, policy: impl FnOnce(u32) -> P) -> Self {
         // A cache of more pages than there are objects evicts nothing.

@@ -7,7 +7,7 @@ use crate::{Cache, Weigh};
 use machine::prefetch;
 use std::collections::VecDeque;
 
-/// A queue of objects in order of insertion.
+/// A cache with the policy FIFO: a queue of objects in the order in which they were inserted.
 #[derive(Debug)]
 pub struct Fifo<W> {
     weigh: W,
@@ -20,7 +20,7 @@ pub struct Fifo<W> {
 }
 
 impl<W: Weigh> Fifo<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         Self { weigh, capacity, held: 0, inside: vec![false; objects as usize], queue: VecDeque::new() }

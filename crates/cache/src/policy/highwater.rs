@@ -7,7 +7,7 @@
 use super::engine::OfEngine;
 use engine::lru::policy::classic::HighwaterModel;
 
-/// Returns an empty cache of `capacity` pages for objects below `objects`.
+/// Returns an empty cache of `capacity` pages for objects with numbers below `objects`.
 #[must_use]
 pub fn cache(capacity: u64, objects: u32) -> OfEngine<HighwaterModel> {
     OfEngine::new(capacity, objects, HighwaterModel::new)

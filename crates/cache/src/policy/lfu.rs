@@ -8,18 +8,21 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The objects with one number of uses.
+/// All cached objects that were used `uses` times.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     uses: u32,
-    /// Objects in the order in which they reached `uses`; the first is at the tail.
+    /// The objects, in the order in which they reached this number of uses. The object that reached it first is at the
+    /// tail.
     list: List,
-    /// The groups with the next fewer and the next more uses. `fewer` links free groups.
+    /// The number of the group with the next smaller number of uses; `more` is that of the group with the next larger
+    /// number. In a free group, `fewer` is the number of the next free group.
     fewer: u32,
     more: u32,
 }
 
-/// Groups of objects by number of uses, in ascending order.
+/// A cache with the policy LFU: groups of objects with equal numbers of uses, linked in ascending order of these
+/// numbers.
 #[derive(Debug)]
 pub struct Lfu<W> {
     weigh: W,
@@ -32,12 +35,12 @@ pub struct Lfu<W> {
     group_of: Vec<u32>,
     groups: Vec<Group>,
     free: u32,
-    /// The group with the fewest uses.
+    /// Number of the group whose objects have the fewest uses.
     first: u32,
 }
 
 impl<W: Weigh> Lfu<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         Self {
@@ -53,7 +56,7 @@ impl<W: Weigh> Lfu<W> {
         }
     }
 
-    /// Makes a group between two neighbours.
+    /// Makes a group for objects with `uses` uses, between the groups `fewer` and `more`.
     fn make_group(&mut self, uses: u32, fewer: u32, more: u32) -> u32 {
         let group = Group { uses, list: List::default(), fewer, more };
         let number = match self.groups.get(self.free as usize) {

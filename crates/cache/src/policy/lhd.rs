@@ -16,37 +16,41 @@ use crate::{Cache, Weigh};
 const CLASSES: usize = 16;
 const AGES: usize = 20_000;
 const OLDEST: u32 = AGES as u32 - 1;
-/// Requests between two computations of densities.
+/// Number of requests between two computations of the densities.
 const PERIOD: u32 = 1 << 20;
 const DECAY: f32 = 0.9;
-/// Periods in which few objects are compared, and objects explore.
+/// Number of periods at the beginning in which fewer objects are compared at an eviction, and some objects are
+/// explorers.
 const EARLY: u32 = 50;
 const CANDIDATES: u32 = 32;
 const CANDIDATES_EARLY: u32 = 8;
 const REMEMBERED: usize = 8;
-/// One insertion or hit in this many makes its object an explorer, which is not evicted until its next hit.
+/// One in this number of insertions and hits, chosen at random, makes its object an explorer, which is not evicted
+/// before its next hit.
 const EXPLORE_EVERY: u32 = 32;
-/// Weight of explorers, as a share of the capacity.
+/// Largest weight of all explorers together, as a share of the capacity.
 const EXPLORERS: f64 = 0.01;
-/// Ages are as fine as this share of the number of objects.
+/// The unit of ages is fitted so that the number of cached objects is about this share of the largest age.
 const AGE_ERROR: f32 = 0.01;
-/// The factor of densities before the first computation: they make objects with long ages better, class by class.
+/// Before the first computation, the density of class n at each age is `FIRST_CLASS` + n, divided by the age. So
+/// objects whose last hits came at shorter ages count as better.
 const FIRST_CLASS: usize = 17;
 
-/// What is known of one cached object.
+/// The data that the policy keeps about one cached object.
 #[derive(Clone, Copy, Debug)]
 struct Tag {
     id: u32,
     /// Low 32 bits of the number of the request that used the object last.
     used_at: u32,
-    /// Age at the last hit, and at the hit before it.
+    /// Age that the object had at its last hit.
     age: u16,
-    /// The sum of ages can exceed 16 bits, this one alone cannot.
+    /// Age that the object had at the hit before the last one. The sum of both ages can exceed 16 bits, but neither age
+    /// can.
     earlier_age: u16,
     is_explorer: bool,
 }
 
-/// What is known of objects of one class, by age.
+/// Numbers of hits and evictions, and hit densities, of the objects of one class, by age.
 #[derive(Clone, Debug)]
 struct Class {
     hits: Vec<f32>,
@@ -54,21 +58,21 @@ struct Class {
     densities: Vec<f32>,
 }
 
-/// Tags of the cached objects, and the classes.
+/// A cache with the policy LHD: a tag for each cached object, and the statistics of the classes.
 #[derive(Debug)]
 pub struct Lhd<W> {
     weigh: W,
     capacity: u64,
     held: u64,
     tags: Vec<Tag>,
-    /// Numbers of tags by object.
+    /// For each cached object, the number of its tag.
     table: Table,
     classes: Vec<Class>,
     now: u32,
     until_period: u32,
     periods: u32,
     age_shift: u32,
-    /// Decaying sum of numbers of objects, and of the number of summands.
+    /// A decaying sum of the numbers of objects in each period, and the equally decaying number of periods in the sum.
     objects: [f32; 2],
     remembered: [u32; REMEMBERED],
     next_remembered: usize,
@@ -107,8 +111,8 @@ impl<W: Weigh> Lhd<W> {
         }
     }
 
-    /// Returns the class of an object by the ages of its last two hits: the logarithm of how far they are from the
-    /// largest age.
+    /// Returns the class of an object. It is the logarithm, to base 2, of the ratio of the largest age to the sum of
+    /// the ages at the object's last two hits.
     fn class_of(tag: &Tag) -> usize {
         let sum = u32::from(tag.age) + u32::from(tag.earlier_age);
         if sum == 0 {
@@ -137,7 +141,7 @@ impl<W: Weigh> Lhd<W> {
         self.table.find(id, |tag| self.tags[tag as usize].id)
     }
 
-    /// Evicts the worst of some objects.
+    /// Evicts the object with the lowest density among some candidates.
     fn evict(&mut self) {
         let candidates = if self.periods > EARLY { CANDIDATES } else { CANDIDATES_EARLY };
         let mut worst = (f32::MAX, NONE);
@@ -256,7 +260,7 @@ fn stretch(values: &mut [f32], by: u32) {
     }
 }
 
-/// Adds up counts of ages for coarser ages.
+/// Adds up the counts of neighbouring ages when the unit of ages grows.
 fn compress(values: &mut [f32], by: u32) {
     for age in 0..AGES >> by {
         values[age] = values[age << by..(age + 1) << by].iter().sum();

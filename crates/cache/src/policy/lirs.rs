@@ -14,19 +14,21 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// What an object is, in the two high bits of its word, or of a value in a stack node.
+/// The last two uses of the object lie close together. The object is cached, and in the stack. This and the following
+/// constants are the kinds of objects, in the two high bits of an object's word, or of a value in a stack node.
 const LIR: u32 = 0;
-/// In the stack, and in the queue: the node's value is the place in the queue.
+/// The object is in the stack and in the queue. The value of its stack node is its place in the queue.
 const HIR: u32 = 1;
-/// In the stack, but not cached.
+/// The object is in the stack, but not cached.
 const GONE: u32 = 2;
-/// In the queue alone: the word has the place in the queue. [`NONE`] looks like this, too.
+/// The object is in the queue alone. Its word has its place in the queue. [`NONE`] looks like this, too.
 const QUEUED: u32 = 3;
 
 const KIND_SHIFT: u32 = 30;
 const NUMBER: u32 = (1 << KIND_SHIFT) - 1;
 
-/// The stack of recency and the queue of HIR objects.
+/// A cache with the policy LIRS: a stack of objects in the order of their last uses, and a queue of the cached objects
+/// whose last two uses do not lie close together (HIR).
 #[derive(Debug)]
 pub struct Lirs<W> {
     weigh: W,
@@ -36,22 +38,23 @@ pub struct Lirs<W> {
     lir_held: u64,
     hir_held: u64,
     stack_held: u64,
-    /// The kind of each object, with its node in the stack, or its place in the queue; or [`NONE`].
+    /// The word of each object: its kind, and its node in the stack or its place in the queue. [`NONE`] if the object
+    /// is in neither.
     index: Vec<u32>,
-    /// Values: kind, and object or place in the queue.
+    /// The nodes of the stack. The value of each is a kind, and the object or its place in the queue.
     nodes: Nodes,
     stack: List,
-    /// Values: objects.
+    /// The nodes of the queue. The value of a node is an object.
     places: Nodes,
     queue: List,
-    /// The node in the stack of each place in the queue, or [`NONE`].
+    /// For each place in the queue, the object's node in the stack; [`NONE`] if it has none.
     stack_node: Vec<u32>,
-    /// The lowest node of the stack whose object is gone.
+    /// The lowest node of the stack whose object is no longer cached.
     lowest_gone: u32,
 }
 
 impl<W: Weigh> Lirs<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         let hir_most = ((0.01 * capacity as f64) as u64).max(1);
@@ -102,7 +105,8 @@ impl<W: Weigh> Lirs<W> {
         id
     }
 
-    /// Returns the next node above `node` whose object is gone. HIR objects lie above all of those.
+    /// Returns the next node in the stack above `node` whose object is not cached; [`NONE`] if there is none. No such
+    /// node lies above the node of a HIR object.
     fn next_gone(&self, mut node: u32) -> u32 {
         loop {
             node = self.nodes.newer(node);
@@ -235,7 +239,7 @@ impl<W: Weigh> Lirs<W> {
         }
     }
 
-    /// Requests an object that left the queue, and is in the stack.
+    /// Handles a request for an object that is in the stack, but has left the queue.
     fn bring_back(&mut self, id: u32, node: u32) {
         if self.lir_most == 0 {
             self.drop_node(node);

@@ -7,7 +7,7 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// A list of objects in order of use.
+/// A cache with the policy LRU: a list of objects in the order of their last uses.
 #[derive(Debug)]
 pub struct Lru<W> {
     weigh: W,
@@ -20,7 +20,7 @@ pub struct Lru<W> {
 }
 
 impl<W: Weigh> Lru<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         let index = vec![NONE; objects as usize];

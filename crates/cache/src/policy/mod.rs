@@ -31,45 +31,45 @@ use three_queues::ThreeQueues;
 /// A policy that the replay knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// [`lru`].
+    /// Least recently used: see the module [`lru`].
     Lru,
-    /// [`fifo`].
+    /// First in, first out: see the module [`fifo`].
     Fifo,
-    /// [`clock`].
+    /// Clock, or second chance: see the module [`clock`].
     Clock,
-    /// [`lfu`].
+    /// Least frequently used: see the module [`lfu`].
     Lfu,
-    /// [`two_q`].
+    /// 2Q: see the module [`two_q`].
     TwoQ,
-    /// [`arc`](mod@arc).
+    /// ARC: see the module [`arc`](mod@arc).
     Arc,
-    /// [`lirs`].
+    /// LIRS: see the module [`lirs`].
     Lirs,
-    /// [`w_tinylfu`].
+    /// W-TinyLFU: see the module [`w_tinylfu`].
     WTinyLfu,
-    /// [`s3_fifo`].
+    /// S3-FIFO as libCacheSim has it since 2024: see the module [`s3_fifo`].
     S3Fifo,
-    /// [`s3_fifo_old`].
+    /// S3-FIFO as in the paper: see the module [`s3_fifo_old`].
     S3FifoOld,
-    /// [`s4_fifo`].
+    /// S4-FIFO: see the module [`s4_fifo`].
     S4Fifo,
-    /// [`sieve`].
+    /// SIEVE: see the module [`sieve`].
     Sieve,
-    /// [`clock2q_plus`].
+    /// Clock2Q+: see the module [`clock2q_plus`].
     Clock2QPlus,
-    /// [`lhd`].
+    /// LHD: see the module [`lhd`].
     Lhd,
-    /// [`optimal`].
+    /// Belady's rule, which knows all requests to come: see the module [`optimal`].
     Optimal,
-    /// [`classic`].
+    /// The active and inactive lists of Linux: see the module [`classic`].
     Classic,
-    /// [`multigen`] of Linux 7.2.
+    /// The multi-generational LRU of Linux 7.2: see the module [`multigen`].
     Multigen,
-    /// [`multigen`] of Linux 6.14.
+    /// The multi-generational LRU of Linux 6.14: see the module [`multigen`].
     Multigen6_14,
-    /// [`multigen`] of Linux 6.1.
+    /// The multi-generational LRU of Linux 6.1: see the module [`multigen`].
     Multigen6_1,
-    /// [`highwater`].
+    /// The policy of the kernel `highwater`: see the module [`highwater`].
     Highwater,
 }
 
@@ -140,7 +140,7 @@ impl Kind {
         !matches!(self, Self::Classic | Self::Multigen | Self::Multigen6_14 | Self::Multigen6_1 | Self::Highwater)
     }
 
-    /// Returns an empty cache of `capacity` objects for these requests.
+    /// Returns an empty cache of `capacity` objects with this policy, for the objects of `requests`.
     #[must_use]
     pub fn cache(self, capacity: u64, requests: &Requests) -> Box<dyn Cache> {
         let objects = requests.distinct();
@@ -154,7 +154,8 @@ impl Kind {
         }
     }
 
-    /// Returns an empty cache of `capacity` bytes for these requests, which have sizes.
+    /// Returns an empty cache of `capacity` bytes with this policy, for the objects of `requests`, which must have
+    /// sizes.
     ///
     /// # Panics
     /// When the requests have no sizes, or the policy does not count bytes ([`Kind::knows_bytes`]).

@@ -11,11 +11,11 @@ use engine::lru::policy::multigen::MultigenModel;
 /// A version of the multi-generational LRU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// As merged, in the stable series 6.1.
+    /// The version that was merged, as in the stable series 6.1.
     Linux6_1,
-    /// After the rework of January 2025.
+    /// The version after the rework of January 2025, as in Linux 6.14.
     Linux6_14,
-    /// After the rework of March 2026.
+    /// The version after the rework of March 2026, as in Linux 7.2.
     Linux7_2,
 }
 
@@ -29,7 +29,7 @@ impl Version {
     }
 }
 
-/// Returns an empty cache of `capacity` pages for objects below `objects`.
+/// Returns an empty cache of `capacity` pages for objects with numbers below `objects`.
 ///
 /// # Panics
 /// Never: the engine has the kernels of all versions.

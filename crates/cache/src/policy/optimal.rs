@@ -9,10 +9,11 @@ use crate::requests::{NEVER, Requests};
 use crate::{Cache, Weigh};
 use std::sync::Arc;
 
-/// A set of positions, with the largest one found in a few steps.
+/// A set of positions in which the largest one is found in a few steps.
 #[derive(Debug)]
 struct Positions {
-    /// Bits, and above them, level by level, one bit for each word that is not 0.
+    /// The lowest level has a bit for each position. In each higher level, a bit is set if the word that it stands for
+    /// in the level below is not 0.
     levels: Vec<Vec<u64>>,
 }
 
@@ -75,20 +76,22 @@ impl Positions {
     }
 }
 
-/// A cache that knows the requests to come. It must get exactly the requests that it was created with, in order.
+/// A cache that knows all later requests, and evicts the object whose next use is farthest. It must get exactly the
+/// requests with which it was created, in order.
 #[derive(Debug)]
 pub struct Optimal<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// Objects by position.
+    /// The object of each request, by the position of the request.
     ids: Arc<Vec<u32>>,
     next: Arc<[u32]>,
     /// Position of the next request.
     now: u32,
-    /// Next uses of cached objects.
+    /// For each cached object, the position of its next request.
     uses: Positions,
-    /// Cached objects that are not used again. They are evicted before all others, the last one first.
+    /// Cached objects that are not used again. They are evicted before all others; the one that was added last is
+    /// evicted first.
     never: Vec<u32>,
 }
 

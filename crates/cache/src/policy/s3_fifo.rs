@@ -7,6 +7,6 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The rule.
+/// The choices of S3-FIFO among those that policies with three queues have.
 pub const RULE: Rule =
     Rule { small: 0.1, ghosts: 0.9, promote: 2, rounds: 3, skip: Skip::Up(0.0), ghost_marks: 0, fills_main: true };

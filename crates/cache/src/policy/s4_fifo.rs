@@ -10,5 +10,5 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The rule.
+/// The choices of S4-FIFO among those that policies with three queues have.
 pub const RULE: Rule = Rule { skip: Skip::Down(0.25), ..super::s3_fifo::RULE };

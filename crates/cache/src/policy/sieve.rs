@@ -10,25 +10,27 @@ use machine::prefetch;
 
 /// The object is cached.
 const INSIDE: u8 = 1;
-/// The object was used since it came, or since the hand last passed it.
+/// The object was used after it came, or after the hand last passed it.
 const USED: u8 = 2;
 
-/// Cached objects in order of insertion, with a gap where the hand is.
+/// A cache with the policy SIEVE: the cached objects in the order in which they were inserted, with a gap where the
+/// hand is.
 #[derive(Debug)]
 pub struct Sieve<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// Bits of each object.
+    /// The state of each object, as bits.
     state: Vec<u8>,
-    /// The objects that the hand has passed, oldest first, then a gap, then from `hand` on the others.
+    /// First the objects that the hand has passed, oldest first; then a gap; then, from index `hand` on, the objects
+    /// that the hand has not passed yet.
     order: Vec<u32>,
     passed: usize,
     hand: usize,
 }
 
 impl<W: Weigh> Sieve<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         Self { weigh, capacity, held: 0, state: vec![0; objects as usize], order: Vec::new(), passed: 0, hand: 0 }

@@ -13,31 +13,32 @@ use crate::{Cache, Weigh};
 use machine::prefetch;
 use std::collections::VecDeque;
 
-/// The choices of a policy with three queues.
+/// The choices in which policies with three queues differ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rule {
-    /// Weight of the small queue, as a share of the capacity.
+    /// Largest weight of the small queue, as a share of the capacity.
     pub small: f64,
-    /// Weight of ghosts, as a share of the capacity.
+    /// Largest weight of the ghosts, as a share of the capacity.
     pub ghosts: f64,
-    /// Number of uses from which on an object moves from the small to the main queue: 1 to 3.
+    /// Number of uses after which an object moves from the small queue to the main queue: 1 to 3.
     pub promote: u16,
-    /// Largest number of rounds that uses earn in the main queue: 1 to 3.
+    /// Largest number of rounds that an object may go through the main queue because it was used: 1 to 3.
     pub rounds: u16,
-    /// Uses in the small queue count only after this share of its weight came after the object.
+    /// The youngest part of the small queue. Uses of an object count only after it has left this part.
     pub skip: Skip,
-    /// Number of requests for a ghost that only mark it: 0, or 1. The next request moves the object to the main queue.
+    /// Number of requests for a ghost that only mark it: 0 or 1. The request after these moves the object to the main
+    /// queue.
     pub ghost_marks: u16,
-    /// Whether objects enter the main queue while the small one is full and nothing was evicted yet.
+    /// Whether new objects enter the main queue if the small queue is full before the first eviction.
     pub fills_main: bool,
 }
 
 /// The youngest part of the small queue, in which uses do not count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Skip {
-    /// A share of the small queue, rounded up to objects.
+    /// This share of the small queue, rounded up to a whole number of objects.
     Up(f64),
-    /// A share of the small queue, rounded down to objects.
+    /// This share of the small queue, rounded down to a whole number of objects.
     Down(f64),
 }
 
@@ -45,19 +46,19 @@ pub enum Skip {
 const PLACE: u16 = 0b11;
 const SMALL: u16 = 1;
 const MAIN: u16 = 2;
-/// The object is a ghost. With `ghost_marks` it can be cached at the same time.
+/// The object is a ghost. With a `ghost_marks` of 1, it can be cached at the same time.
 const GHOST: u16 = 1 << 2;
-/// The ghost was requested once.
+/// The object is a ghost that was requested once and only marked.
 const MARKED: u16 = 1 << 3;
-/// Uses in the small queue count.
+/// Uses of the object in the small queue count, because enough objects came after it.
 const COUNTS: u16 = 1 << 4;
 const USES_SHIFT: u32 = 5;
 const USES: u16 = 0b11 << USES_SHIFT;
 const STALE_SHIFT: u32 = 7;
-/// Largest number of stale entries of one object.
+/// Largest number of stale entries that an object can have in the queue of ghosts.
 const STALE_MOST: u16 = u16::MAX >> STALE_SHIFT;
 
-/// A cache of three queues.
+/// A cache with a small queue, a main queue and a queue of ghosts.
 #[derive(Debug)]
 pub struct ThreeQueues<W> {
     weigh: W,
@@ -69,13 +70,14 @@ pub struct ThreeQueues<W> {
     /// Number of objects that must follow an object into the small queue before its uses count.
     skipped: u32,
     state: Vec<u16>,
-    /// Objects, oldest first.
+    /// The objects of the small queue, oldest first. The next two fields are the main queue and the ghosts.
     small: VecDeque<u32>,
     main: VecDeque<u32>,
     ghosts: VecDeque<u32>,
-    /// Number of stale entries in `ghosts`.
+    /// Number of stale entries in `ghosts`: entries of objects that have returned since.
     stale: usize,
-    /// Weights of the queues.
+    /// Weight of the objects in the small queue. The next two fields are the weights of the main queue and of the
+    /// ghosts.
     small_held: u64,
     main_held: u64,
     ghosts_held: u64,
@@ -83,7 +85,7 @@ pub struct ThreeQueues<W> {
 }
 
 impl<W: Weigh> ThreeQueues<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(rule: Rule, capacity: u64, objects: u32, weigh: W) -> Self {
         // An empty small queue would admit nothing.
@@ -161,7 +163,7 @@ impl<W: Weigh> ThreeQueues<W> {
         }
     }
 
-    /// Drops all stale entries.
+    /// Drops all stale entries (those of objects that have returned) from the queue of ghosts.
     fn drop_stale(&mut self) {
         let state = &mut self.state;
         self.ghosts.retain(|id| {
@@ -184,7 +186,8 @@ impl<W: Weigh> ThreeQueues<W> {
         self.ghosts_held -= self.weigh.of(id);
     }
 
-    /// Evicts the oldest object of the small queue that was not used enough. Those before it move to the main queue.
+    /// Evicts the oldest object of the small queue that was not used often enough. The objects before it were, and move
+    /// to the main queue.
     fn evict_small(&mut self) {
         while let Some(id) = self.small.pop_front() {
             self.small_held -= self.weigh.of(id);

@@ -9,7 +9,8 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The lists: new objects, their ghosts, and objects that returned (Ain, Aout and Am of the paper).
+/// The numbers of the three lists: `NEW` has new objects, `GHOST` their ghosts, and `MAIN` the objects that returned
+/// (Ain, Aout and Am of the paper).
 const NEW: usize = 0;
 const GHOST: usize = 1;
 const MAIN: usize = 2;
@@ -17,14 +18,14 @@ const MAIN: usize = 2;
 const LIST_SHIFT: u32 = 30;
 const NODE: u32 = (1 << LIST_SHIFT) - 1;
 
-/// The two queues and the list.
+/// A cache with the policy 2Q: the queues of new objects and of ghosts, and the LRU list of objects that returned.
 #[derive(Debug)]
 pub struct TwoQ<W> {
     weigh: W,
     capacity: u64,
-    /// Largest weights of the lists.
+    /// Largest weight that each list may have.
     most: [u64; 3],
-    /// The list and node of each object, or [`NONE`].
+    /// The list and the node of each object; [`NONE`] if it is on no list.
     index: Vec<u32>,
     nodes: Nodes,
     lists: [List; 3],
@@ -32,7 +33,7 @@ pub struct TwoQ<W> {
 }
 
 impl<W: Weigh> TwoQ<W> {
-    /// Creates an empty cache for objects below `objects`.
+    /// Creates an empty cache for objects with numbers below `objects`.
     #[must_use]
     pub fn new(capacity: u64, objects: u32, weigh: W) -> Self {
         let new = capacity / 4;

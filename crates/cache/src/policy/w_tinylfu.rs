@@ -16,18 +16,18 @@ use crate::{Cache, Weigh};
 use machine::prefetch;
 use std::sync::Arc;
 
-/// Counters of a counting Bloom filter.
+/// A counting Bloom filter, which estimates how often each object was requested.
 #[derive(Debug)]
 struct Sketch {
     counters: Vec<u16>,
-    /// For the remainder of a division by the number of counters without a division (Lemire, Kaser, Kurz, "Faster
-    /// remainder by direct computation", 2019).
+    /// A number by which a remainder by the number of counters is computed without a division (Lemire, Kaser, Kurz,
+    /// "Faster remainder by direct computation", 2019).
     reciprocal: u64,
     hashes: u32,
 }
 
 impl Sketch {
-    /// Counters for `objects` objects with an error of one in a thousand.
+    /// Creates a filter for `objects` objects, with an error rate of one in a thousand.
     fn new(objects: u64) -> Self {
         let bits = -0.001_f64.ln() / 0.480_453_013_918_201;
         let hashes = (std::f64::consts::LN_2 * bits).ceil() as u32;
@@ -36,7 +36,7 @@ impl Sketch {
         Self { counters: vec![0; len as usize], reciprocal: u64::MAX / u64::from(len) + 1, hashes }
     }
 
-    /// Returns the place of a hash: its remainder by the number of counters.
+    /// Returns the number of a hash's counter: the remainder of the hash by the number of counters.
     #[inline]
     fn place(&self, hash: u32) -> usize {
         let low = self.reciprocal.wrapping_mul(u64::from(hash));
@@ -66,22 +66,23 @@ impl Sketch {
     }
 }
 
-/// The lists: the window, and the two segments of the main part.
+/// The number of the list of the window. `FIRST` and `AGAIN` are the lists of the two segments of the main part.
 const WINDOW: u32 = 0;
 const FIRST: u32 = 1;
 const AGAIN: u32 = 2;
 
-/// The bit of a node's value from which on it says the list. The bits below are the object.
+/// Number of low bits of a node's value, which hold the object. The bits above them hold the number of the object's
+/// list.
 const LIST_SHIFT: u32 = 30;
 const OBJECT: u32 = (1 << LIST_SHIFT) - 1;
 
-/// The window, the segments and the counters.
+/// A cache with the policy W-TinyLFU: the window, the segments of the main part, and the counters of uses.
 #[derive(Debug)]
 pub struct WTinyLfu<W> {
     weigh: W,
     capacity: u64,
     main_most: u64,
-    /// Largest weights of the lists.
+    /// Largest weight that each list may have.
     most: [u64; 3],
     held: [u64; 3],
     table: Table,
@@ -89,7 +90,8 @@ pub struct WTinyLfu<W> {
     lists: [List; 3],
     sketch: Sketch,
     hashes: Arc<[[u32; 2]]>,
-    /// Number of requests in the main part since the counters were last halved, and the number at which they are.
+    /// Number of requests in the main part since the counters were last halved. They are halved when this number
+    /// reaches `halve_at`.
     counted: u64,
     halve_at: u64,
 }
@@ -163,8 +165,8 @@ impl<W: Weigh> WTinyLfu<W> {
         self.push(list, node);
     }
 
-    /// Evicts one object of the window or of the main part. Objects of the window for which the main part has room move
-    /// there before.
+    /// Evicts one object of the window or of the main part. Before that, objects of the window for which the main part
+    /// has room move there.
     fn evict(&mut self) {
         loop {
             let victim = self.lists[WINDOW as usize].tail();

@@ -16,7 +16,7 @@ pub struct Asked {
     keys: Vec<(String, String)>,
 }
 
-/// The key whose value may have several words.
+/// The key of `[[group]]` whose value may be several names.
 const TASKS: &str = "tasks";
 
 impl FromStr for Asked {
@@ -73,7 +73,8 @@ fn written(key: &str, value: &str) -> Result<String, String> {
 }
 
 impl Asked {
-    /// Returns the changes that add this group to a machine, as they follow the machine's name: each begins with a `+`.
+    /// Returns the changes that add this group to a machine, each with a `+` before it, so that the text can be
+    /// appended to the machine's name.
     #[must_use]
     pub fn changes(&self) -> String {
         let Self { name, keys } = self;
@@ -94,7 +95,7 @@ impl Asked {
     }
 }
 
-/// Returns a TOML value as the command line has it: without brackets and quotes.
+/// Returns a TOML value in the form of the command line: without brackets and quotes.
 fn plain(value: &str) -> String {
     value.replace(['[', ']', '"'], "")
 }

@@ -1,11 +1,13 @@
 //! Groups from several sources as one list: those of a machine file, of an experiment, and of the command line.
 
+use super::GROUPS_MAX;
 use placed::{Entry, Error, Node, Place, Value, one_of};
+use std::collections::BTreeMap;
 
 /// Key of the list of groups in a file.
 const LIST: &str = "group";
 
-/// Returns the tables of the groups in a file; none if it has no list of groups.
+/// Returns the tables of the groups in a file; an empty slice if the file has no list of groups.
 pub(crate) fn tables(file: &Node) -> &[Node] {
     match file.get(LIST).map(|node| &node.value) {
         Some(Value::List(tables)) => tables,
@@ -33,15 +35,16 @@ fn text<'n>(table: &'n Node, key: &str) -> Option<&'n str> {
     table.get(key).and_then(Node::as_text)
 }
 
-/// Returns whether a group is called `name`: whether `name` is the group's own name, or its path through its parent.
+/// Returns whether a group is called `name`. This is so if `name` is the value of the group's key `name`, or the keys
+/// `parent` and `name` joined by a `/`.
 fn is_called(table: &Node, name: &str) -> bool {
     let Some(own) = text(table, "name") else { return false };
     let path = || text(table, "parent").is_some_and(|parent| format!("{parent}/{own}") == name);
     own == name || path()
 }
 
-/// Returns the index of a group in a list: the group whose path is `name`, or else the only group whose own name is
-/// `name`.
+/// Returns the index, in a list of groups, of the group that has the path `name`. If no group has this path, returns
+/// the index of the only group whose key `name` has this value.
 pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     let path = |table: &Node| {
         let own = text(table, "name")?;
@@ -54,8 +57,9 @@ pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     called.next().filter(|_| called.next().is_none())
 }
 
-/// Adds groups to the machine file `file`. If the file has a group with the name of an added one, the keys of the added
-/// group replace the same keys of the file's group, and its other keys stay.
+/// Adds groups to the machine file `file`. If the file already has a group with the name of an added group, the two
+/// become one: keys of the added group replace the same keys of the file's group, and the other keys of the file's
+/// group stay.
 pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
     if groups.is_empty() {
         return;
@@ -67,6 +71,10 @@ pub(crate) fn lay_over(file: &mut Node, groups: &[Node]) {
         match position(tables, path.as_deref().unwrap_or(name)) {
             Some(n) => tables[n] = group.clone().over(tables[n].clone()),
             None => tables.push(group.clone()),
+        }
+        if tables.len() > GROUPS_MAX {
+            // `resolve` refuses them.
+            break;
         }
     }
 }
@@ -80,18 +88,27 @@ pub(crate) fn declare(file: &mut Node, name: &str, place: &Place) {
     }
 }
 
+/// Most levels of groups below the root group. Deeper trees are mistakes: systemd and Kubernetes have fewer than ten.
+pub(super) const LEVELS_MAX: usize = 100;
+
+/// Length of the longest list of groups in an error.
+const HINT_MAX: usize = 300;
+
 /// Gives each group of a machine its path as its name, instead of a name and a parent. Moves parents before their
 /// children. Leaves groups with values of a wrong type as they are; the code that reads the groups later refuses them.
 ///
 /// # Errors
-/// When a parent is unknown, when several groups have the name of a parent, or when a group is its own ancestor. The
-/// error has file and line.
+/// When there are too many groups or levels, when a parent is unknown, when several groups have the name of a parent, or
+/// when a group is its own ancestor. The error has file and line.
 pub(crate) fn resolve(file: &mut Node) -> Result<(), Error> {
     let given = tables(file).to_vec();
     if given.is_empty() || given.iter().any(|table| text(table, "name").is_none()) {
         return Ok(());
     }
-    let paths = (0..given.len()).map(|n| path(&given, n, &mut Vec::new())).collect::<Result<Vec<String>, Error>>()?;
+    if let Some(table) = given.get(GROUPS_MAX) {
+        return Err(Error::at(&table.place, format!("in [[group]]: at most {GROUPS_MAX} groups can be")));
+    }
+    let paths = Paths::new(&given).all()?;
     let mut order = Vec::new();
     (0..given.len()).for_each(|n| put(&paths, n, &mut order));
     let with_path = |n: usize| {
@@ -110,32 +127,124 @@ pub(crate) fn resolve(file: &mut Node) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the path of group `n`. `above` holds the groups that wait for this path: each is a child of the next one,
-/// and the last is a child of `n`.
-fn path(tables: &[Node], n: usize, above: &mut Vec<usize>) -> Result<String, Error> {
-    let name = |n: usize| text(&tables[n], "name").unwrap_or_default();
-    let Some((node, parent)) = tables[n].get("parent").and_then(|node| Some((node, node.as_text()?))) else {
-        return Ok(name(n).to_owned());
-    };
-    let refuse = |why: String| Err(Error::at(&node.place, format!("in [[group]]: `parent` of `{}`: {why}", name(n))));
-    above.push(n);
-    let found: Vec<usize> = (0..tables.len()).filter(|it| is_called(&tables[*it], parent)).collect();
-    match found.as_slice() {
-        [one] if above.contains(one) => {
-            let circle: Vec<&str> = above.iter().skip_while(|it| *it != one).chain([one]).map(|it| name(*it)).collect();
-            refuse(format!("the groups go round in a circle: {}", circle.join(" -> ")))
+/// The paths of groups, as far as they are known.
+struct Paths<'t> {
+    tables: &'t [Node],
+    /// The groups by each name that a `parent` may call them: their last name, or this behind the text of their own
+    /// `parent`.
+    called: BTreeMap<String, Vec<usize>>,
+    /// Each known path, with its group.
+    groups: BTreeMap<String, usize>,
+    known: Vec<Option<String>>,
+}
+
+impl<'t> Paths<'t> {
+    fn new(tables: &'t [Node]) -> Self {
+        let mut called: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (n, table) in tables.iter().enumerate() {
+            let own = text(table, "name").unwrap_or_default();
+            let path = text(table, "parent").map(|parent| format!("{parent}/{own}"));
+            [Some(own.to_owned()), path].into_iter().flatten().for_each(|name| called.entry(name).or_default().push(n));
         }
-        [one] => {
-            let path = path(tables, *one, above)?;
-            above.pop();
-            Ok(format!("{path}/{}", name(n)))
-        }
-        [] => {
-            let others: Vec<&str> = (0..tables.len()).filter(|it| *it != n).map(name).collect();
-            refuse(format!("there is no [[group]] `{parent}`{}", one_of(parent, &others)))
-        }
-        _ => refuse(format!("there are several groups `{parent}`: expected the path of one")),
+        Self { tables, called, groups: BTreeMap::new(), known: vec![None; tables.len()] }
     }
+
+    /// Finds all paths, those of parents before those of their children.
+    fn all(mut self) -> Result<Vec<String>, Error> {
+        let mut unknown: Vec<usize> = (0..self.tables.len()).collect();
+        while !unknown.is_empty() {
+            let before = unknown.len();
+            let mut left = Vec::new();
+            for n in unknown {
+                if !self.find(n)? {
+                    left.push(n);
+                }
+            }
+            if left.len() == before {
+                return Err(self.why_unknown(left[0]));
+            }
+            unknown = left;
+        }
+        Ok(self.known.into_iter().flatten().collect())
+    }
+
+    fn name(&self, n: usize) -> &'t str {
+        text(&self.tables[n], "name").unwrap_or_default()
+    }
+
+    /// Returns the groups that a `parent` may mean.
+    fn called(&self, parent: &str) -> &[usize] {
+        self.called.get(parent).map_or(&[], Vec::as_slice)
+    }
+
+    /// Finds the path of group `n`. Returns `false` if that of its parent is not known yet.
+    fn find(&mut self, n: usize) -> Result<bool, Error> {
+        let path = match text(&self.tables[n], "parent") {
+            None => self.name(n).to_owned(),
+            Some(parent) => {
+                let above = match self.called(parent) {
+                    [one] => self.known[*one].as_deref(),
+                    [] => self.groups.contains_key(parent).then_some(parent),
+                    _ => {
+                        return Err(
+                            self.refused(n, &format!("there are several groups `{parent}`: expected the path of one"))
+                        );
+                    }
+                };
+                let Some(above) = above else { return Ok(false) };
+                format!("{above}/{}", self.name(n))
+            }
+        };
+        if path.split('/').count() > LEVELS_MAX {
+            let place = self.tables[n].get("name").map_or(&self.tables[n].place, |node| &node.place);
+            let name = self.name(n).rsplit('/').next().unwrap_or_default();
+            let why = format!("`{name}` is too deep in the tree: at most {LEVELS_MAX} levels can be");
+            return Err(Error::at(place, format!("in [[group]]: {why}")));
+        }
+        self.groups.insert(path.clone(), n);
+        self.known[n] = Some(path);
+        Ok(true)
+    }
+
+    /// Returns why the path of group `n` cannot be found: an ancestor is missing, or is a descendant.
+    fn why_unknown(&self, n: usize) -> Error {
+        // Each group is a child of the next.
+        let mut chain = vec![n];
+        loop {
+            let last = chain[chain.len() - 1];
+            let parent = text(&self.tables[last], "parent").unwrap_or_default();
+            match self.called(parent) {
+                [above, ..] if chain.contains(above) => {
+                    let circle = chain.iter().skip_while(|it| *it != above).chain([above]);
+                    let circle: Vec<&str> = circle.map(|it| self.name(*it)).collect();
+                    return self.refused(last, &format!("the groups go round in a circle: {}", shortened(&circle)));
+                }
+                [above, ..] => chain.push(*above),
+                [] => {
+                    let others = (0..self.tables.len()).filter(|it| *it != last).map(|it| self.name(it));
+                    // Many names are no help, except for the one that may be meant.
+                    let hint = one_of(parent, &others.collect::<Vec<&str>>());
+                    let hint = if hint.len() > HINT_MAX { "" } else { &hint };
+                    return self.refused(last, &format!("there is no [[group]] `{parent}`{hint}"));
+                }
+            }
+        }
+    }
+
+    fn refused(&self, n: usize, why: &str) -> Error {
+        let place = self.tables[n].get("parent").map_or(&self.tables[n].place, |node| &node.place);
+        Error::at(place, format!("in [[group]]: `parent` of `{}`: {why}", self.name(n)))
+    }
+}
+
+/// Returns a circle of groups in words, without its middle if it is long.
+fn shortened(circle: &[&str]) -> String {
+    const ENDS: usize = 4;
+    if circle.len() <= 2 * ENDS {
+        return circle.join(" -> ");
+    }
+    let (first, last) = (circle[..ENDS].join(" -> "), circle[circle.len() - ENDS..].join(" -> "));
+    format!("{first} -> ({} more) -> {last}", circle.len() - 2 * ENDS)
 }
 
 /// Adds group `n` to `order`. Adds its ancestors first, if `order` does not have them yet.
@@ -187,6 +296,40 @@ mod tests {
         let two = "[[group]]\nname = \"p\"\n[[group]]\nname = \"q\"\n";
         let several = [two, &group("x", "p"), &group("x", "q"), &group("y", "x")].concat();
         assert!(names(&several).unwrap_err().ends_with("there are several groups `x`: expected the path of one"));
+    }
+
+    /// A chain of groups, each of which is the parent of the next. The last one is written first.
+    fn chain(levels: usize) -> String {
+        let table = |n: usize| match n {
+            0 => "[[group]]\nname = \"g0\"\n".to_owned(),
+            n => format!("[[group]]\nname = \"g{n}\"\nparent = \"g{}\"\n", n - 1),
+        };
+        (0..levels).rev().map(table).collect()
+    }
+
+    #[test]
+    fn parents_may_have_parents() {
+        let paths = names(&chain(LEVELS_MAX)).unwrap();
+        assert_eq!((paths[0].as_str(), paths[3].as_str(), paths.len()), ("g0", "g0/g1/g2/g3", LEVELS_MAX));
+        let by_path = "[[group]]\nname = \"c\"\nparent = \"a/b\"\n[[group]]\nname = \"d\"\nparent = \"a/b/c\"\n\
+                       [[group]]\nname = \"b\"\nparent = \"a\"\n[[group]]\nname = \"a\"\n";
+        assert_eq!(names(by_path).unwrap(), ["a", "a/b", "a/b/c", "a/b/c/d"]);
+        let by_name = by_path.replace("\"a/b\"", "\"b\"");
+        assert_eq!(names(&by_name).unwrap(), ["a", "a/b", "a/b/c", "a/b/c/d"], "a path of short names");
+    }
+
+    #[test]
+    fn absurd_trees_are_refused_at_once() {
+        let told = |text: &str| names(text).unwrap_err();
+        assert_eq!(
+            told(&chain(LEVELS_MAX + 1)),
+            "m.toml:2: in [[group]]: `g100` is too deep in the tree: at most 100 levels can be"
+        );
+        assert_eq!(told(&chain(10_000)), "m.toml:6001: in [[group]]: at most 2000 groups can be");
+        let deep = format!("[[group]]\nname = \"{}\"\n", vec!["a"; 10_000].join("/"));
+        assert_eq!(told(&deep), "m.toml:2: in [[group]]: `a` is too deep in the tree: at most 100 levels can be");
+        let circle = chain(1000).replacen("name = \"g0\"\n", "name = \"g0\"\nparent = \"g999\"\n", 1);
+        assert!(told(&circle).ends_with("g999 -> g998 -> g997 -> g996 -> (993 more) -> g2 -> g1 -> g0 -> g999"));
     }
 
     #[test]

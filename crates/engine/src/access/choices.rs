@@ -24,8 +24,8 @@ choices! {
         /// Faults on consecutive pages are read ahead like consecutive reads; any other fault reads the pages around
         /// it.
         SequentialOrAround,
-        /// Any fault reads the pages around the missing one. The last quarter of them is marked, and a fault there
-        /// continues the readahead.
+        /// Any fault reads the pages around the missing one. The first page of their last quarter is marked, and a
+        /// fault there continues the readahead.
         Around,
     }
 
@@ -81,10 +81,11 @@ choices! {
     /// (`khugepaged/scan_sleep_millisecs`).
     khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108, with "access.khugepaged" in ["on"]: [1, 20, 10000];
 
-    /// Sleep of khugepaged when it got no huge page, ms (`khugepaged/alloc_sleep_millisecs`).
+    /// Sleep of khugepaged after it found no memory for a huge page, ms (`khugepaged/alloc_sleep_millisecs`).
     khugepaged_alloc_sleep_ms: u64 = 60000 in 1..=86_400_000, drawn 109, with "access.khugepaged" in ["on"]: [1, 20, 60000];
 
-    /// Largest number of untouched pages in a range that becomes a huge page (`khugepaged/max_ptes_none`).
+    /// Largest number of untouched pages that a range may have for khugepaged to make a huge page of it
+    /// (`khugepaged/max_ptes_none`).
     khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110, with "access.khugepaged" in ["on"]: [0, 64, 511];
 
     /// The way in which a task is throttled if it dirties pages faster than the device writes them.
@@ -101,7 +102,7 @@ choices! {
 
     /// The list that a new anonymous page joins.
     new_anonymous: NewAnonymous = Active, drawn 117 {
-        /// The active list: a new page has time to be used again, but other pages are reclaimed sooner.
+        /// The active list: a new page has more time to be used again, but other pages are reclaimed sooner.
         Active,
         /// The inactive list: the page has to be used again before reclaim reaches it.
         Inactive,

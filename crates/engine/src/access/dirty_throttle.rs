@@ -20,11 +20,12 @@ const POLL_PAGES: u64 = 32;
 /// The longest pause of a writer.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
-/// Intended length of a pause: long enough to be worth a sleep, short enough not to be noticed.
+/// Intended length of a pause. It is long enough to be worth a sleep, and short enough that users do not notice it.
 const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 
-/// Time that a writer waits while pages of its file cannot be written. The writer's own write then fails with the error
-/// of these pages. By then the flusher has tried ten times, unless the disk takes longer.
+/// Time that a writer waits while pages of its file cannot be written. After this time, the writer's own write fails
+/// with the error of these pages. Within this time, the flusher tries to write the pages ten times, unless the disk is
+/// slow to answer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
 /// Interval at which a writer checks again whether its file's pages can be written.
@@ -41,7 +42,8 @@ struct Pause {
 }
 
 impl<M: Machine> Access<M> {
-    /// Notes how long a writer was paused since `began`, and why. Notes nothing if the writer was not paused.
+    /// Records a note that says how long a writer has been paused since `began`, and why. Records nothing if the writer
+    /// was not paused.
     pub(super) fn note_held_back(&self, began: Nanos, device: DeviceId, state: DirtyState) {
         if self.machine.now() > began {
             self.machine.note(|| {
@@ -165,12 +167,15 @@ impl<M: Machine> Access<M> {
         let backing = self.backing(device);
         loop {
             let now = self.machine.now();
-            let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
-            backing.tracked_limit.store(limits.dirty, Relaxed);
-            if dirty <= limits.free_run() {
+            let state = self.dirty_state_of(backing);
+            backing.tracked_limit.store(state.limits.dirty, Relaxed);
+            let of_group = self.dirty_state_of_group(task.group);
+            let is_free = |state: DirtyState| state.dirty <= state.limits.free_run();
+            if is_free(state) && of_group.is_none_or(is_free) {
                 task.dirty_paused_at = now;
                 task.pages_dirtied = 0;
-                task.pages_dirtied_poll = poll_interval(dirty, limits.dirty);
+                let poll = |state: DirtyState| poll_interval(state.dirty, state.limits.dirty);
+                task.pages_dirtied_poll = of_group.map_or(u64::MAX, poll).min(poll(state));
                 break;
             }
             if self.is_abandoned.load(Relaxed) {
@@ -178,7 +183,7 @@ impl<M: Machine> Access<M> {
             }
             self.wake_flusher(device);
             self.update_bandwidth(backing);
-            let Some(pause) = self.pause_for(task, backing, now) else { break };
+            let Some((pause, state)) = self.pause_for(task, backing, now, state, of_group) else { break };
             let waiting = Waiting::begin(&self.machine, WaitReason::DirtyLimit);
             self.machine.pause(pause.time);
             drop(waiting);
@@ -191,27 +196,42 @@ impl<M: Machine> Access<M> {
             task.pages_dirtied = 0;
             break;
         }
-        if self.is_over_background(backing) {
+        if self.is_over_background(backing) || self.is_group_over_background(task.group) {
             self.wake_flusher(device);
         }
     }
 
-    /// Returns the pause for the pages that the task has dirtied; `None` if the task did not dirty them too fast.
-    fn pause_for(&self, task: &mut Task, backing: &Backing<M>, now: Nanos) -> Option<Pause> {
+    /// Returns the pause for the pages that the task has dirtied, with the limits that demand it: those for all writers
+    /// of the device, or those of the task's group if they let it dirty fewer pages. `None` if the task did not dirty its
+    /// pages too fast.
+    fn pause_for(
+        &self,
+        task: &mut Task,
+        backing: &Backing<M>,
+        now: Nanos,
+        state: DirtyState,
+        of_group: Option<DirtyState>,
+    ) -> Option<(Pause, DirtyState)> {
         let sample = self.bandwidth_sample(backing);
-        let (rate, write_rate) = {
+        let (mut rate, mut write_rate, mut to_drain, mut demands) = {
             let bandwidth = backing.bandwidth.lock();
             backing.tracked_limit.store(bandwidth.tracked_limit, Relaxed);
             let position = bandwidth.position(&sample).max(0) as u64;
-            ((bandwidth.ratelimit * position) >> 10, bandwidth.average_write)
+            (bandwidth.rate_at(position), bandwidth.average_write, sample.device_dirty, state)
         };
+        if let Some(state) = of_group {
+            let of_group = self.rates_of_group(backing, task.group, state);
+            if of_group.rate < rate {
+                (rate, write_rate, to_drain, demands) = (of_group.rate, of_group.write_rate, of_group.dirty, state);
+            }
+        }
         // The pause is at most an eighth of the time that the device needs for its dirty pages, so that the device does
         // not run out of work.
-        let drain = Nanos(sample.device_dirty * NANOS_PER_SECOND / (8 * write_rate.max(1)));
+        let drain = Nanos(to_drain * NANOS_PER_SECOND / (8 * write_rate.max(1)));
         let pause_max = (drain + TICK).min(PAUSE_MAX);
         let blocked = Pause { time: pause_max, poll_pages: POLL_PAGES / 4, is_blocked: true };
         if rate == 0 {
-            return Some(blocked);
+            return Some((blocked, demands));
         }
         let (pause_min, poll_pages) = pause_min(rate, pause_max);
         let period = Nanos(task.pages_dirtied * NANOS_PER_SECOND / rate);
@@ -229,7 +249,7 @@ impl<M: Machine> Access<M> {
             }
             return None;
         }
-        Some(Pause { time: period.since(think).min(pause_max), poll_pages, is_blocked: false })
+        Some((Pause { time: period.since(think).min(pause_max), poll_pages, is_blocked: false }, demands))
     }
 }
 
@@ -246,8 +266,8 @@ fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     (Nanos(goal.0 / 2), pages)
 }
 
-/// Returns the number of pages that a task below the limit dirties before its next check: the square root of the number
-/// of pages left to the limit, rounded down to a power of two.
+/// Returns the number of pages that a task dirties before its next check: the square root of the number of pages by
+/// which `dirty` is below `limit`, rounded down to a power of two. Returns 1 if `dirty` is not below `limit`.
 fn poll_interval(dirty: u64, limit: u64) -> u64 {
     if limit > dirty { 1 << ((limit - dirty).ilog2() / 2) } else { 1 }
 }

@@ -15,7 +15,8 @@ use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 /// Number of pages that a task dirties between two checks while too many pages are dirty.
 const POLL_OVER: u64 = 8;
 
-/// Smallest and largest number of pages that a task dirties between two checks while not too many pages are dirty.
+/// Smallest and largest number of pages that a task dirties between two checks of the dirty limits, while not too many
+/// pages are dirty.
 const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
 
 /// The longest sleep between two attempts to write dirty pages.
@@ -63,11 +64,11 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the dirty limits and the number of dirty pages, if the task must write pages itself; otherwise `None`.
+    /// Returns the dirty limits and the number of dirty pages if the task must write pages itself; otherwise `None`.
     /// The task must write if the device's dirty pages exceed the task's limit, or all dirty pages exceed the global
-    /// limit. The task's limit is the device's limit minus up to an eighth, in proportion to the task's share of all
-    /// pages that were dirtied on the device since the start. So the task that dirties most is paused first. While so
-    /// few pages are dirty that no limit matters (`free_run`), no task must write.
+    /// limit. The task's limit is the device's limit, reduced by up to an eighth, in proportion to the task's share of
+    /// all pages that were ever dirtied on the device. So the task that dirties most is paused first. While so few
+    /// pages are dirty that no limit matters (`free_run`), no task must write.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
         let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
         let device_limit = self.device_limit(backing, limits.dirty);

@@ -12,9 +12,9 @@ use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
 /// Page tables may take at most the managed memory divided by this number. A page-table page maps 512 pages, so a
-/// program that uses all that it maps needs a 512th of its memory for tables. Only a program that maps much and uses
-/// single pages of it comes near the limit. Page tables are never reclaimed: without the limit, they could fill memory,
-/// and no page could be read in.
+/// program that uses all pages that it maps needs a 512th of its memory for tables. Only a program that maps much
+/// memory, and uses single pages far from each other, comes near the limit. Page tables are never reclaimed: without
+/// the limit, they could fill memory, and no page could be read in.
 const TABLES_SHARE: u64 = 2;
 
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
@@ -171,7 +171,8 @@ impl<M: Machine> Access<M> {
         result.map(|dirtied| dirtied.is_some())
     }
 
-    /// Maps the page of a fault. Returns the file's device if the fault dirtied a page of a file, otherwise `None`.
+    /// Maps the page on which a fault happened. Returns the file's device if the fault dirtied a page of a file,
+    /// otherwise `None`.
     fn handle_fault(
         &self,
         task: &mut Task,
@@ -350,8 +351,9 @@ impl<M: Machine> Access<M> {
         is_mapped
     }
 
-    /// Makes a fresh block the huge page of the range that begins at page `start`. The caller has already made the
-    /// range's entry map the block, and holds the entries' lock. The block's one reference is passed to the mapping.
+    /// Makes a fresh block the huge page of the range that begins at page `start`. The caller has already stored the
+    /// entry that maps the block over the whole range, and holds the entries' lock. The block's one reference is passed
+    /// to the mapping.
     pub(super) fn map_new_huge(&self, region: &Region<M>, start: u32, head: FrameNumber) {
         self.frames.make_folio(head, PAGEBLOCK_ORDER);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));

@@ -38,7 +38,7 @@ struct Place {
     page: u32,
 }
 
-/// The result of the scan of one range, or of a round of several ranges.
+/// The outcome of khugepaged's scan of one range, or of a round of several ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
     /// Khugepaged goes on: each range became a huge page or stays as it is.
@@ -156,10 +156,10 @@ impl<M: Machine> Access<M> {
         Looked::GoesOn
     }
 
-    /// Returns the frames of a range's pages, each with its number in the range; `None` if the range cannot be
+    /// Returns the frames of a range's pages, each with its page's number in the range; `None` if the range cannot be
     /// collapsed. It can be collapsed if enough pages are present, at least one of them was touched lately, and each of
-    /// them is writable and has no reference but its entry's. A page that is pinned, isolated, in a batch or in the
-    /// swap cache prevents this, and so does the shared zero page. The caller holds the entries' lock.
+    /// them is writable and has only the reference of its page-table entry. A page that is pinned, isolated, in a batch
+    /// or in the swap cache prevents this, and so does the shared zero page. The caller holds the entries' lock.
     fn collapsible_pages(&self, region: &Region<M>, start: u32) -> Option<Vec<(u32, FrameNumber)>> {
         let entries = region.small_entries(start)?;
         let (mut frames, mut absent, mut is_touched) = (Vec::new(), 0, false);

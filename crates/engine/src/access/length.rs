@@ -43,7 +43,8 @@ impl<M: Machine> Access<M> {
     }
 
     /// Prepares to truncate a file to `bytes` bytes, and changes nothing yet. Latches the page at the new end. If pages
-    /// are stable (`writeback.stable_pages`), no write of this page is under way or begins. This function may sleep.
+    /// are stable (`writeback.stable_pages`), no write of this page is under way when this returns, and none begins
+    /// before the page is released. This function may sleep.
     ///
     /// # Errors
     /// When the page at the new end cannot be read, or memory for it is exhausted.
@@ -58,8 +59,8 @@ impl<M: Machine> Access<M> {
         Ok(HeldEnd { bytes, pinned: Some(pinned) })
     }
 
-    /// Truncates a file at an end that [`Access::hold_end`] holds. When this returns, no page after the end is in
-    /// memory or under writeback. This function may sleep.
+    /// Truncates a file at the end that [`Access::hold_end`] has prepared. When this returns, no page after the end is
+    /// in memory or under writeback. This function may sleep.
     pub fn cut(&self, file: &Arc<File<M>>, end: &HeldEnd) {
         let old_end = file.end_page();
         let in_page = (end.bytes % PAGE_BYTES as u64) as usize;

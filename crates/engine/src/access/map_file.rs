@@ -309,8 +309,9 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Copies a mapping's read state, changes the copy and stores it. The state's lock is not held during the change,
-    /// because readahead may have to reclaim memory. If two tasks fault at once, the state that is stored last stays.
+    /// Changes a mapping's read state: copies it, changes the copy by `change` and stores the copy. The state's lock is
+    /// not held during the change, because readahead may have to reclaim memory. If two tasks fault at once, the state
+    /// that is stored last stays.
     fn with_map_state(&self, mapped: &FileMapping<M>, change: impl FnOnce(&mut super::ReadState)) {
         let mut state = mapped.state.lock().clone();
         change(&mut state);

@@ -39,7 +39,8 @@ pub use send::Unacknowledged;
 use crate::allocate::{Allocate, OutOfMemory};
 use crate::memory::{Block, Gfp, OWNERS_MAX};
 use crate::page_cache::File;
-use crate::slab::object_cache::{NoPlace, ObjectKind};
+use crate::slab::index_nodes::NODE_BYTES;
+use crate::slab::object_cache::{Added, NoPlace, ObjectKind};
 use crate::stat::Gauge;
 use crate::task::Task;
 use machine::atomic::Ordering;
@@ -117,8 +118,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Looks a file up, as a walk of a file system does. Of a looked-up file, the engine keeps only the inode and the
-    /// directory entry, which are in use only during this call and may be dropped afterwards. Looked-up files are
+    /// Looks a file up, as a walk of a file system does. For such a file, the engine keeps only the inode and the
+    /// directory entry. They are in use only during this call, and may be dropped afterwards. Looked-up files are
     /// numbered separately from all other files. Returns whether the inode had to be created; if so, a machine that
     /// simulates the device has to simulate a read of the inode. This function may sleep.
     ///
@@ -167,14 +168,24 @@ impl<M: Machine> Access<M> {
     /// When memory is exhausted.
     pub fn add_object(&self, task: &mut Task, kind: ObjectKind, file: Option<u32>) -> Result<(), Error> {
         let cache = self.object_caches.get(kind);
+        let (memory, bytes) = (cache.slabs().kind().memory(), kind.bytes());
+        let group = self.charge_object(task, memory, bytes).map_err(|cause| self.out_of_memory(cause))?;
         loop {
-            match cache.try_add(file) {
-                Ok(None) => return Ok(()),
-                Ok(Some(slab)) => {
-                    self.free_slab(slab);
+            match cache.try_add(file, group) {
+                Ok(Added::New) => return Ok(()),
+                Ok(Added::Known(slab)) => {
+                    self.free_object(group, memory, bytes);
+                    if let Some(slab) = slab {
+                        self.free_slab(slab);
+                    }
                     return Ok(());
                 }
-                Err(NoPlace) => self.add_slab(task, cache.slabs()).map_err(|cause| self.out_of_memory(cause))?,
+                Err(NoPlace) => {
+                    if let Err(cause) = self.add_slab(task, cache.slabs()) {
+                        self.free_object(group, memory, bytes);
+                        return Err(self.out_of_memory(cause));
+                    }
+                }
             }
         }
     }
@@ -193,7 +204,11 @@ impl<M: Machine> Access<M> {
         if !file.index.prepare_node(page) {
             return Err(no_index());
         }
-        if file.index.lacks_node(page) && !slabs.has_free() {
+        let is_wanted = file.index.lacks_node(page);
+        if is_wanted {
+            self.charge_for_object(task, NODE_BYTES).map_err(|cause| self.out_of_memory(cause))?;
+        }
+        if is_wanted && !slabs.has_free() {
             self.add_slab(task, slabs).map_err(|cause| self.out_of_memory(cause))?;
         }
         Ok(())
@@ -204,7 +219,9 @@ impl<M: Machine> Access<M> {
     pub fn unlink(&self, file: &File<M>) {
         self.truncate_pages(file, 0);
         for cache in self.object_caches.iter() {
-            if let Some(slab) = cache.remove_file(file.id) {
+            let Some((group, slab)) = cache.remove_file(file.id) else { continue };
+            self.free_object(group, cache.slabs().kind().memory(), cache.kind().bytes());
+            if let Some(slab) = slab {
                 self.free_slab(slab);
             }
         }

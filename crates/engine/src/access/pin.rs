@@ -20,8 +20,9 @@ use std::sync::Arc;
 pub struct PinnedForWrite {
     /// The frame of the page, which may be a part of a folio.
     pub frame: FrameNumber,
-    /// Number of the page's bytes that belonged to the file when it was pinned. Bytes after them become zeroes when the
-    /// page is released, even if the file is longer by then, because lengthening a file adds zeroes.
+    /// Number of the page's bytes that belonged to the file when the page was pinned. The bytes after them become
+    /// zeroes when the page is released. This holds even if the file has become longer meanwhile, because the bytes
+    /// that lengthening adds are zeroes.
     pub bytes: usize,
 }
 
@@ -58,8 +59,8 @@ impl<M: Machine> Access<M> {
         None
     }
 
-    /// Releases a page that was closed to hazard pointers, or left the file, while this task pinned it. Another task
-    /// may have seen the pin and may wait for its end.
+    /// Releases a page whose pinning failed, because the page was closed to hazard pointers or left the file meanwhile.
+    /// Another task may have seen the pin, and may wait for its end.
     #[cold]
     #[inline(never)]
     fn unpin_changed(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
@@ -87,8 +88,8 @@ impl<M: Machine> Access<M> {
 
     /// Pins a page of a file for reading if it is in memory and valid. Returns the page's frame and the descriptor of
     /// its folio. Takes no lock, allocates nothing, and sleeps only for a writer's latch. `is_new_use` returns whether
-    /// the page that the caller used last is another page, because several reads of one page in pieces count as one
-    /// use. `is_new_use` is called only where its answer matters.
+    /// the caller's last use was of another page, because several reads of one page in pieces count as one use.
+    /// `is_new_use` is called only where its answer matters.
     #[inline(always)]
     pub fn pin_cached(
         &self,

@@ -16,8 +16,8 @@ use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
 use std::ops::Range;
 
-/// Largest number by which a mapping's faults that missed the page cache may exceed the faults that hit it. Above this
-/// number, a fault reads only the missing page (`MMAP_LOTSAMISS`).
+/// Faults on a mapping that miss the page cache raise a counter, and faults that hit it lower the counter. While the
+/// counter is above this number, a fault reads only the missing page (`MMAP_LOTSAMISS`).
 const MANY_MISSES: u32 = 100;
 
 /// A readahead window takes at most memory divided by this number, so that a few readers cannot fill all of memory by

@@ -47,8 +47,8 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read; `None` if the
-    /// page is mapped now, or its page-table entry has changed.
+    /// Tries once to map the page of a swap slot. Returns the I/O error if the page could not be read. Returns `None`
+    /// if the page is mapped now, or if its page-table entry has changed.
     fn try_swap_page(
         &self,
         task: &mut Task,
@@ -183,7 +183,7 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the base-2 logarithm of the number of slots to read for a fault on a page.
+    /// Returns how many swap slots are read for a fault on a page, as the base-2 logarithm of their number.
     fn next_window(&self, region: &Region<M>, page: u32, around: Around) -> u32 {
         if around == Around::Nothing || self.swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
@@ -200,16 +200,18 @@ impl<M: Machine> Access<M> {
     }
 
     /// Allocates a page and charges it to `owner`, the group whose page was swapped out. If this group was removed,
-    /// charges the page to the task's group (mechanisms/groups, 1).
+    /// charges the page to the task's group (mechanisms/groups, 1). The group may be removed meanwhile, but its number is
+    /// not used again before the page is charged.
     fn allocate_for(&self, owner: GroupId, task: &mut Task, gfp: Gfp) -> Result<FrameNumber, OutOfMemory> {
-        let is_live = self.groups.as_ref().is_some_and(|groups| !owner.is_root() && groups.is_live(owner));
-        let own = if is_live { std::mem::replace(&mut task.group, owner) } else { task.group };
+        let pin = self.groups.as_ref().filter(|_| !owner.is_root()).and_then(|groups| groups.pin(owner));
+        let own = if pin.is_some() { std::mem::replace(&mut task.group, owner) } else { task.group };
         let found = self.allocate(task, gfp, Order::ZERO);
         task.group = own;
         found
     }
 
-    /// Starts the read of a slot, if it is in use and not in the swap cache. Returns whether it started a read.
+    /// Starts to read a swap slot into a new page, if the slot is in use and not in the swap cache. Returns whether it
+    /// started a read.
     fn read_slot(&self, task: &mut Task, bio: &mut Bio, slot: u32, is_wanted: bool) -> Result<bool, Error> {
         let is_readable = |slots: &Slots| slots.uses(slot) > 0 && !slots.is_cached(slot);
         let owner = {

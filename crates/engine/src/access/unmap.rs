@@ -10,8 +10,8 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// Number of entries by which the prefetch of page descriptors runs ahead of the emptying of entries. The prefetch for
-/// per-CPU lists runs ahead by the same number.
+/// While page-table entries are emptied one by one, the page descriptor for the entry that lies this many entries ahead
+/// is prefetched into the processor's cache.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {

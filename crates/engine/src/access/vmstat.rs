@@ -19,8 +19,8 @@ impl<M: Machine> Access<M> {
         self.with_counted_refaults(self.node_vmstat(node))
     }
 
-    /// Removes the counters of refaults that this kernel does not count, because it stores no shadow when a page is
-    /// evicted.
+    /// Removes from `vmstat` the counters of those refaults that this kernel does not count, because it stores no
+    /// shadows for the evicted pages.
     fn with_counted_refaults(&self, mut vmstat: Vmstat) -> Vmstat {
         for event in self.uncounted_refaults() {
             vmstat.remove(event.name());

@@ -177,8 +177,8 @@ impl<M: Machine> Access<M> {
         self.fsync_since(task, file, &file.reported)
     }
 
-    /// Syncs a file as [`Access::fsync`] does, for a handle that already got the errors of the first `seen` failed
-    /// writes ([`File::failed_writes`]).
+    /// Writes a file's dirty pages and waits as [`Access::fsync`] does, for a handle that already got the errors of the
+    /// first `seen` failed writes ([`File::failed_writes`]).
     ///
     /// # Errors
     /// When more than `seen` writes have failed. The new failures then count as reported to this handle.

@@ -11,10 +11,10 @@ use machine::{FrameNumber, Machine, Nanos, Order, WaitReason, Waiting};
 /// Time that the balloon waits after a reclaim that freed nothing, before it reclaims again.
 const RETRY_WAIT: Nanos = Nanos::from_millis(2);
 
-/// Largest score at which the balloon goes on; above it, memory counts as too full to shrink. Each reclaim after which
-/// the balloon gets no page adds to the score, as [`Allocate::take_offline_pages`] says. The score exceeds the limit
-/// after a tenth of a second if nothing can be scanned or freed, after a second while pages are being written, and
-/// after ten seconds while pages are freed but other tasks take them.
+/// The balloon gives up once its score is above this number, because memory is too full to shrink. Each reclaim after
+/// which the balloon gets no page adds to the score: 100 if nothing can be scanned or freed, 10 if another try is worth
+/// it, for example because pages are being written, and 1 if other tasks took the freed pages. So the balloon gives up
+/// after a tenth of a second, after a second, or after ten seconds.
 const FRUITLESS_MAX: u32 = 5000;
 
 impl<M: Machine> Allocate<M> {

@@ -8,7 +8,8 @@ use super::limit::RETRIES_MAX;
 use super::out_of_memory::{Exhausted, Hope};
 use super::slow::fruitless_wait;
 use super::{Allocate, OutOfMemory};
-use crate::memory::{Gfp, GroupEvent, GroupId, Groups, Limit, MigrateType};
+use crate::memory::group::kernel::STACK_BYTES;
+use crate::memory::{Gfp, GroupEvent, GroupId, Groups, KernelMemory, Limit, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
 use crate::reclaim::direct::Progress;
 use crate::reclaim::group::GroupReclaim;
@@ -44,6 +45,57 @@ impl<M: Machine> Allocate<M> {
             Some(head) => self.frames.set_group(head, order, group),
             None => groups.uncharge(group, order.pages()),
         }
+    }
+
+    /// Charges a kernel object of `bytes` bytes that the task is about to take to the task's group. Returns the group,
+    /// which the object names until [`Memory::free_object`](crate::memory::Memory::free_object). *May sleep.*
+    ///
+    /// # Errors
+    /// When the limit of the group, or of an ancestor, refuses the pages, and reclaim made no room.
+    pub fn charge_object(&self, task: &mut Task, kind: KernelMemory, bytes: u64) -> Result<GroupId, OutOfMemory> {
+        let Some(groups) = self.groups.as_ref().filter(|_| !task.group.is_root()) else { return Ok(GroupId::ROOT) };
+        let group = task.group;
+        let charged = self.charge_pages_for(groups, task, bytes)?;
+        groups.take_object(group, kind, bytes, charged);
+        Ok(group)
+    }
+
+    /// Makes sure that the task's group has paid for a kernel object of `bytes` bytes, which is taken later, under a
+    /// lock. *May sleep.*
+    ///
+    /// # Errors
+    /// As [`Allocate::charge_object`].
+    pub(crate) fn charge_for_object(&self, task: &mut Task, bytes: u64) -> Result<(), OutOfMemory> {
+        let Some(groups) = self.groups.as_ref().filter(|_| !task.group.is_root()) else { return Ok(()) };
+        let charged = self.charge_pages_for(groups, task, bytes)?;
+        groups.take_object(task.group, KernelMemory::SlabReclaimable, 0, charged);
+        Ok(())
+    }
+
+    /// Charges the stack of a task that the calling task starts, to the calling task's group. Returns the group, which
+    /// [`Memory::free_object`](crate::memory::Memory::free_object) gets with [`STACK_BYTES`] when the task has ended. If a
+    /// limit refuses the stack, it is charged over the limit: a kernel would start no task. The frames of stacks are not
+    /// taken: they are a part of what the kernel has before a run. *May sleep.*
+    pub fn charge_stack(&self, task: &mut Task) -> GroupId {
+        let kind = KernelMemory::KernelStack;
+        self.charge_object(task, kind, STACK_BYTES).unwrap_or_else(|_| {
+            self.groups.iter().for_each(|groups| groups.take_object(task.group, kind, STACK_BYTES, 0));
+            task.group
+        })
+    }
+
+    /// Charges the pages, one by one, that an object of `bytes` bytes needs besides those that its group has paid for.
+    /// Returns their number.
+    fn charge_pages_for(&self, groups: &Groups<M>, task: &mut Task, bytes: u64) -> Result<u64, OutOfMemory> {
+        let group = task.group;
+        let pages = groups.pages_lacking(group, bytes);
+        for charged in 0..pages {
+            if let Err(refused) = self.charge_group(groups, task, Gfp::KERNEL, Order::ZERO) {
+                groups.uncharge(group, charged);
+                return Err(refused);
+            }
+        }
+        Ok(pages)
     }
 
     fn charge_group(
@@ -139,10 +191,10 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Prepares the next reclaim after the `rounds`-th reclaim that freed nothing. If processes can be killed, does
-    /// what `allocate.fruitless_reclaim` says. Otherwise, as in the library, puts pages that wait in per-CPU batches on
-    /// the LRU lists and waits a little, because other tasks may hold pages that can be freed a moment later, for
-    /// example pages that are being read.
+    /// Lets a task prepare for its next reclaim, after `rounds` reclaims that freed nothing. If processes can be
+    /// killed, does what `allocate.fruitless_reclaim` says. Otherwise, as in the library, puts pages that wait in
+    /// per-CPU batches on the LRU lists and waits a little, because other tasks may hold pages that can be freed a
+    /// moment later, for example pages that are being read.
     fn wait_for_others(&self, rounds: u32) {
         if self.has_mortal_processes() {
             self.list_for_next(Progress::Nothing);

@@ -19,7 +19,7 @@ choices! {
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once, before the node's other zones are tried.
         AtOnce,
-        /// Only when no zone of the node that is above its low mark has a free block of the request's type or a whole
+        /// Only when no zone of the node that is above its low mark has a free block of the request's type, or a whole
         /// free pageblock (`ALLOC_NOFRAGMENT`).
         AfterLowerZone,
     }
@@ -34,9 +34,10 @@ choices! {
 
     /// The orders for which a task compacts memory before it reclaims.
     direct_compact: DirectCompact = Never, drawn 78 {
-        /// No order: there is no compaction.
+        /// No order: a task that needs a block only reclaims.
         Never,
-        /// Costly orders, which are those above 3; reclaim alone makes blocks of the smaller orders.
+        /// A task compacts for costly orders, which are those above 3; reclaim alone makes blocks of the smaller
+        /// orders.
         CostlyOrders,
         /// All orders above 0.
         AllOrders,
@@ -45,13 +46,14 @@ choices! {
     /// Requests of an order above 0 that fail without reclaim when compaction was deferred or contended. Compaction is
     /// deferred after it has failed lately, and contended when it gave up because other tasks waited.
     compaction_give_up: CompactionGiveUp = Deferred, drawn 101 {
-        /// Requests for a huge page for a fault (`__GFP_NO_KSWAPD`), when compaction was deferred.
+        /// Requests for a huge page for a fault (`__GFP_NO_KSWAPD`) fail without reclaim when compaction was deferred.
         Deferred,
-        /// Requests for a huge page for a fault, when compaction was deferred or contended.
+        /// Requests for a huge page for a fault fail without reclaim when compaction was deferred or contended.
         DeferredOrContended,
-        /// Requests for movable pages without `__GFP_REPEAT`, when compaction was deferred.
+        /// Requests for movable pages without `__GFP_REPEAT` fail without reclaim when compaction was deferred.
         MovableDeferred,
-        /// Requests for movable pages without `__GFP_REPEAT`, when compaction was deferred or contended.
+        /// Requests for movable pages without `__GFP_REPEAT` fail without reclaim when compaction was deferred or
+        /// contended.
         Movable,
     }
 
@@ -96,7 +98,7 @@ choices! {
     after_wait: AfterWait = Reclaims, drawn 81 {
         /// The task reclaims again, even if other tasks have freed enough meanwhile.
         Reclaims,
-        /// The task first tries to allocate.
+        /// The task first tries to allocate, because other tasks may have freed enough meanwhile.
         TriesFirst,
     }
 

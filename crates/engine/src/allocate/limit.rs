@@ -16,16 +16,17 @@ use machine::atomic::Ordering::Relaxed;
 use machine::note::Work;
 use machine::{Machine, Nanos, Order, Stalled, WaitReason, Waiting};
 
-/// Number of reclaims that free nothing before a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
+/// Number of fruitless reclaims after which a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
 pub(super) const RETRIES_MAX: u32 = 16;
 
-/// Interval at which a waiting request reclaims again. Linux wakes the request when a page is freed. If all tasks wait,
-/// no page is freed; the `linux` ground then makes the kernel reclaim some pages at this interval.
+/// Interval at which a request that waits for free pages reclaims again. Linux wakes such a request when a page is
+/// freed. If all tasks wait, no page is freed; the `linux` ground then makes the kernel reclaim some pages at this
+/// interval.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 /// Time after which a request that gets no page reports that memory is exhausted. The `linux` ground uses the same
-/// time. Within this time, the counters from which reclaim knows the lengths of its lists are updated ten times,
-/// because they are at most two seconds old (`lru.cgroup_counters`).
+/// time. Reclaim knows the lengths of its lists from counters that are at most two seconds old (`lru.cgroup_counters`),
+/// so these counters are updated ten times before a request fails.
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {

@@ -39,10 +39,10 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 /// that they hold for a moment, even if a thread gets no CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
-/// Time after which a reclaim that frees nothing counts as fruitless even if it gives hope ([`Progress::Hope`]) or
-/// waited for writes. A disk that has written nothing for so long does not work, or every write to it fails. A zone may
-/// give hope only because other tasks repeatedly take one of its pages and return it. The value was chosen without a
-/// comparison with other values.
+/// Time after which a reclaim that frees nothing counts as fruitless even if another try seems worth it
+/// ([`Progress::Hope`]) or it waited for writes. A disk that has written nothing for so long does not work, or every
+/// write to it fails. And a try may seem worth it only because other tasks repeatedly take one of a zone's pages and
+/// return it. The value was chosen without a comparison with other values.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
 /// Wait of a request after each of its first two fruitless reclaims. The wait doubles after every second reclaim.
@@ -71,7 +71,7 @@ struct Wanted {
     gfp: Gfp,
     order: Order,
     rights: MarkRights,
-    /// `true` if the request ends only after many fruitless rounds, after which memory counts as exhausted. `false` if
+    /// `true` if the request goes on until so many rounds were fruitless that memory counts as exhausted. `false` if
     /// the request may fail earlier.
     may_exhaust: bool,
 }
@@ -82,11 +82,11 @@ struct Effort {
     compaction: Compaction,
     /// Number of pages that the request's rounds have freed, plus one for each round that freed none.
     reclaimed: u64,
-    /// Number of fruitless rounds since the last round that freed a page or gave hope of free pages
-    /// ([`Progress::Hope`]).
+    /// Number of fruitless rounds in succession. The count begins again after a round that freed a page, and after one
+    /// that gave a reason to hope for pages ([`Progress::Hope`]).
     fruitless_rounds: u32,
-    /// Time of the first round that freed no page but gave hope ([`Progress::Hope`]) or waited for a write. `None`
-    /// after a round that freed a page.
+    /// Time of the first round that freed no page, but after which another try seemed worth it ([`Progress::Hope`]), or
+    /// that waited for a write. `None` after a round that freed a page.
     hopes_since: Option<Nanos>,
 }
 
@@ -100,14 +100,14 @@ enum Outcome {
     },
     /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
-    /// The round freed no page. Memory does not count as exhausted, because the request is one that may fail before
-    /// that.
+    /// The round freed no page. Memory does not count as exhausted, because a request of this kind may simply fail.
     NothingFreed,
 }
 
 impl Effort {
-    /// Counts a round of reclaim that ended at `now`, and returns its progress. If, for the time [`HOPED_MAX`], rounds
-    /// have only given hope or waited for writes, returns [`Progress::Nothing`] instead.
+    /// Counts a round of reclaim that ended at `now`, and returns its progress. Once [`HOPED_MAX`] has passed since the
+    /// first round with [`Progress::Hope`] or [`Progress::Waited`], returns [`Progress::Nothing`] for such rounds,
+    /// until a round frees a page.
     fn count(&mut self, progress: Progress, now: Nanos) -> Progress {
         let counted = match progress {
             Progress::Freed(_) => {
@@ -479,9 +479,8 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// Checks the outcomes of rounds. Each line of the table has a round's progress and the number of fruitless rounds
-    /// including this round, then the outcome for a request that may exhaust memory, and the outcome for a request that
-    /// may not.
+    /// Checks the outcomes of rounds. Each case has a round's progress and the number of fruitless rounds including
+    /// this round, then the outcome for a request that may exhaust memory, and the outcome for a request that may not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

@@ -128,8 +128,8 @@ impl Resident {
     }
 }
 
-/// Number of places in the first part of [`Processes`]. Each further part has twice as many places as the part before
-/// it.
+/// Number of processes for which the first part of [`Processes`] has room. Each further part has room for twice as many
+/// processes as the part before it.
 const FIRST_PART: u32 = 64;
 
 /// Number of parts of [`Processes`]: enough for a place for every [`ProcessId`].
@@ -198,7 +198,8 @@ impl<M: Machine> Anonymous<M> {
     }
 
     /// Counts the memory of a process by its page tables. The call takes real time in proportion to the process's
-    /// memory, but no simulated time, because a real kernel keeps these numbers.
+    /// memory. It takes no simulated time, because a real kernel does not count these pages but keeps their numbers up
+    /// to date.
     pub fn resident(&self, id: ProcessId) -> Resident {
         let mut sum = Resident::default();
         for region in self.regions_of(id) {

@@ -152,8 +152,8 @@ impl Entry {
 #[derive(Debug)]
 struct Table {
     entries: Box<[AtomicU64]>,
-    /// The entry one level up, which points to this table. It may map a huge page while all of `entries` are
-    /// [`Entry::NONE`]; at other times it is [`Entry::NONE`].
+    /// The entry one level up, which stands for all pages of this table. If it maps a huge page, all of `entries` are
+    /// [`Entry::NONE`]; if not, it is [`Entry::NONE`] itself.
     huge: AtomicU64,
     /// `true` if an entry was newly marked as touched since this flag was last read and cleared.
     is_touched: AtomicBool,
@@ -164,8 +164,8 @@ struct Table {
 /// The page-table pages of a part of a region.
 type Directory = Box<[OnceLock<Table>]>;
 
-/// Number of page-table pages of a directory. Together they map 8 GiB of a region. A region of 16 TiB takes 48 KiB
-/// before its first page is touched.
+/// Number of page-table pages in a [`Directory`]. Together they map 8 GiB of a region. The directories of a region of
+/// 16 TiB take 48 KiB before the region's first page is touched.
 const DIRECTORY: u32 = 4096;
 
 /// The reason why no page-table page was made for a page. The error returns the frame for the table to the caller.
@@ -192,10 +192,10 @@ pub struct Region<M: Machine> {
     /// The number of slots that the region's faults read from swap together.
     pub(crate) swap_window: SwapWindow,
     /// `true` if the region is about to be dropped. The flag is set before the region's entries are emptied, so that no
-    /// task maps a page afterwards, which would stay mapped.
+    /// task maps a page afterwards; such a page would stay mapped.
     pub(crate) is_closing: AtomicBool,
-    /// A bit for each lruvec, at the lruvec's number modulo 64. The bit is set if an entry was touched since the bit
-    /// was last read for this lruvec.
+    /// Bits that say for which lruvecs the region has newly touched entries. The bit of an lruvec is at the lruvec's
+    /// number modulo 64. It is set if an entry was touched since the bit was last read and cleared for this lruvec.
     touched: AtomicU64,
     /// The page-table pages, in directories of [`DIRECTORY`] each.
     directories: Box<[OnceLock<Directory>]>,

@@ -46,7 +46,7 @@ pub struct FileMapping<M: Machine> {
     pub first_page: u32,
     /// The sharing, the executability and the expected access pattern of the mapping.
     pub mode: MapMode,
-    /// State of the readahead that faults on the mapping start.
+    /// State of the readahead that is started by faults on the mapping.
     pub(crate) state: M::Lock<ReadState>,
 }
 
@@ -139,7 +139,7 @@ impl<M: Machine> Anonymous<M> {
         region
     }
 
-    /// Removes a region without pages from the list of the regions that map its file.
+    /// Removes a region, which has no pages left, from the list of the regions that map its file.
     pub(super) fn forget_mapper(&self, file: &File<M>, region: &Region<M>) {
         let is_other = |mapper: &&Weak<Region<M>>| !std::ptr::eq(mapper.as_ptr(), region);
         self.mappers.change(file, |mappers| mappers.iter().filter(is_other).cloned().collect());
@@ -366,8 +366,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Counts the single entry that maps all pages of a huge page, after the entry was made (`sign` 1) or removed
-    /// (`sign` -1).
+    /// Counts the single page-table entry that maps all pages of a huge page: after the entry was made if `sign` is 1,
+    /// after it was removed if `sign` is -1.
     pub(crate) fn count_huge_mapping(&self, head: FrameNumber, sign: i64) {
         let is_changed = if sign > 0 { self.frames[head].map() } else { self.frames[head].unmap() };
         debug_assert!(is_changed, "{head} is mapped twice: {:?}", self.frames[head]);

@@ -17,13 +17,14 @@ pub(super) const NOTHING_FREE: u8 = 2;
 /// The cached positions and marks of one zone. Positions are numbers of pages from the zone's start.
 #[derive(Debug)]
 pub(super) struct Cached {
-    /// Position at which the scanner for pages to move starts with `Start::CachedBoth`.
+    /// Position at which the scanner for pages to move starts, if `compact.start` is `Start::CachedBoth`.
     pub(super) migrate: AtomicU32,
     /// Position at which the scanner for free pages starts.
     pub(super) free: AtomicU32,
     /// The marks of each pageblock: [`NOTHING_TO_MOVE`], [`NOTHING_FREE`], both, or neither.
     blocks: Box<[AtomicU8]>,
-    /// `true` if a run of a task other than kswapd has scanned the whole zone since the marks were last cleared.
+    /// `true` if a task other than kswapd has compacted, and its scanners have passed through the whole zone, since the
+    /// marks were last cleared.
     pub(super) is_scanned: AtomicBool,
 }
 
@@ -63,8 +64,8 @@ impl<M: Machine> Compact<M> {
         cached.is_scanned.store(false, Relaxed);
     }
 
-    /// Clears the marks of the zone's pageblocks if a run of a task other than kswapd has scanned the whole zone.
-    /// Kswapd calls this when it goes to sleep.
+    /// Clears the marks of the zone's pageblocks if a task other than kswapd has compacted, and its scanners have
+    /// passed through the whole zone. Kswapd calls this when it goes to sleep.
     pub fn note_kswapd_sleeps(&self, zone: &Zone<M>) {
         if self.state(zone).cached.is_scanned.load(Relaxed) {
             self.forget_marks(zone);

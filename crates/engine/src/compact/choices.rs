@@ -10,13 +10,13 @@ choices! {
     /// allocation is attributed to lack of memory, not to fragmentation, and compaction is skipped.
     extfrag_threshold: i64 = 500 in 0..=1000, drawn 33: [0, 500, 1000];
 
-    /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures of compaction, fewer than 2 to the power of this value
-    /// attempts in a row are skipped.
+    /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures of compaction, at most 2^n - 1 attempts in a row are skipped,
+    /// where n is this value.
     max_defer_shift: u8 = 6 in 0..=31, drawn 34: [0, 6];
 
     /// The scanners that a run of compaction has. A run without scanners moves no pages.
     scanners: Scanners = None, drawn 92 {
-        /// No scanners: even a run that would be worth trying ends at once.
+        /// No scanners: a run moves no pages and ends at once, even if it would be worth trying.
         None,
         /// One scanner takes movable pages from the zone's start upwards; another takes free pages from the zone's end
         /// downwards. The movable pages move to the free ones, until the scanners meet or there is a block of the
@@ -50,7 +50,7 @@ choices! {
     /// Places at which the scanners start in a run of compaction for a request. A run over the whole zone starts at the
     /// ends of the zone.
     start: Start = Ends, drawn 95 {
-        /// Both scanners start at the ends of the zone.
+        /// Each of the two scanners starts at its own end of the zone.
         Ends,
         /// The scanner for free pages starts at the place at which the scanner of another run found free pages, even
         /// after that scanner has wrapped to the zone's end. So a scanner may jump over most of the zone.
@@ -85,17 +85,18 @@ choices! {
 
     /// The requests for which compaction is deferred after failures.
     deferral: Deferral = AllOrders, drawn 98 {
-        /// Requests of any order, after a failure of any order.
+        /// After a failure of any order, compaction is deferred for requests of any order.
         AllOrders,
-        /// Requests of the smallest order for which compaction failed, and requests of larger orders.
+        /// Compaction is deferred for requests of the smallest order for which it failed, and for requests of larger
+        /// orders.
         FromOrder,
     }
 
     /// The runs of compaction whose failures defer later runs.
     defer_after: DeferAfter = AnyRun, drawn 99 {
-        /// All runs.
+        /// A failure of any run defers later runs.
         AnyRun,
-        /// Runs that wait for locks.
+        /// Only failures of runs that wait for locks defer later runs.
         WaitingRuns,
     }
 

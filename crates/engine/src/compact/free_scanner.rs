@@ -64,9 +64,9 @@ impl<M: Machine> Compact<M> {
         self.note_searched(zone, run, highest);
     }
 
-    /// Returns the position at which a search continues: the cached position of another run's scanner if it is below
-    /// `at`, and otherwise `at`. If this run has started again at the zone's end, it ignores a cached position at or
-    /// below its first position.
+    /// Returns the position at which a search continues: the cached position, which another run's scanner may have
+    /// moved, if it is below `at`, and otherwise `at`. If this run has started again at the zone's end, it ignores a
+    /// cached position at or below the position of its first start.
     fn skip_ahead(&self, zone: &Zone<M>, run: &Run, at: u32) -> u32 {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced if run.request.order.is_some() => {
@@ -85,8 +85,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Records that a pageblock had free pages. Later runs begin at `highest`, the highest pageblock that had free
-    /// pages, if this kernel lets them begin there.
+    /// Records that a search has found free pages. `highest` is the highest pageblock that had any. If `compact.start`
+    /// has a value `Start::CachedFree…`, later runs may begin there.
     fn note_found(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let is_told = match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced => run.request.order.is_some(),
@@ -98,8 +98,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Records the end of a search for free pages. Later runs begin at `highest`, the highest pageblock that had free
-    /// pages, if this kernel lets them begin there and the cached position is still the zone's last pageblock.
+    /// Records the end of a search for free pages. With `Start::CachedFreeRestricted`, later runs begin at `highest`,
+    /// the highest pageblock that had free pages, if the cached position is still the zone's last pageblock.
     fn note_searched(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let free = &self.state(zone).cached.free;
         let is_told = match self.choices.start {

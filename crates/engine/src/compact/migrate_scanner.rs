@@ -25,7 +25,7 @@ pub(super) enum BlockScan {
     Abort,
 }
 
-/// The reaction of a scan to tasks that wait for its lock or its CPU.
+/// What a scan does while other tasks wait for its lock or its CPU.
 enum Others {
     GoOn,
     LetIn,
@@ -74,8 +74,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Waits while too many pages are isolated. Returns `false` if too many pages are isolated and the run must not
-    /// wait, or if the calling task was killed. The calling task may sleep.
+    /// If too many pages are isolated, waits until fewer are. Returns `false` if the run must not wait for that, or if
+    /// the calling task was killed. The calling task may sleep.
     fn may_isolate(&self, zone: &Zone<M>, run: &Run) -> bool {
         while self.are_too_many_isolated_to_move(zone) {
             if !run.request.waits || self.machine.is_killed() {

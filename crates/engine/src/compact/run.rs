@@ -52,7 +52,7 @@ pub(super) struct Run {
     pub(super) free_start: u32,
     /// `true` if the scanner for free pages has started again at the zone's end.
     pub(super) is_wrapped: bool,
-    /// Isolated pages to be moved.
+    /// The pages that are to be moved. They are isolated: off their LRU lists.
     pub(super) pages: Given,
     /// Free blocks that were taken off the free lists.
     pub(super) free: Targets,

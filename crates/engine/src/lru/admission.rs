@@ -28,13 +28,13 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// At most one in this many of all pages of memory may wait for admission to a list, counted over all CPUs. Each CPU
-/// may have one waiting page in any case. No other value was tried.
+/// The pages that wait for admission to a list, on all CPUs together, are at most all pages of memory divided by this
+/// number. Each CPU may have one waiting page in any case. No other value was tried.
 pub(super) const WAITING_PART: u64 = 64;
 
-/// While pages of a kind (read for the first time in a while, or returned soon) go on lists, one page in this many is
-/// dropped as a probe. Probes show whether pages of the kind are missed (read again soon). One in 16 and one in 32 were
-/// tried on a model (docs/studies/admission.md).
+/// There are two kinds of pages: those that are read for the first time in a while, and those that return soon. While
+/// pages of a kind go on lists, one of them in this many is dropped as a probe. Probes show whether pages of the kind
+/// are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
 pub(super) const PROBE_EVERY: u32 = 32;
 
 /// While pages that return soon are dropped instead of listed, one page in this many is listed nevertheless. So lists
@@ -42,9 +42,9 @@ pub(super) const PROBE_EVERY: u32 = 32;
 /// were tried with the example of docs/studies/admission.md.
 pub(super) const LISTED_EVERY: u32 = 8;
 
-/// Refault distances are compared with the number of file pages on lists, but at least with the number of all pages of
-/// memory divided by this constant. No other value was tried. docs/studies/admission.md says what happens without this
-/// minimum.
+/// Divisor of the number of all pages of memory. The quotient is the smallest number with which a refault distance is
+/// compared; as a rule it is compared with the number of file pages on lists. No other divisor was tried.
+/// docs/studies/admission.md says what happens without this minimum.
 pub(super) const LEAST_HELD_PART: u64 = 8;
 
 /// Largest number of waiting pages that a reading task lists or frees at once when there is no room for its own page to
@@ -55,11 +55,12 @@ pub(super) const LEAST_HELD_PART: u64 = 8;
 /// on zram with 1, 2 and 16 threads: docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
-/// The flags of a page that was used once, and whose frame can be given to another page at once.
+/// The flags of a page that was used once. The frame of a page with exactly these flags can be given to another page at
+/// once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
-/// The pages that wait on one CPU until they are listed or freed, each with the kind under which it is counted if it is
-/// freed.
+/// The pages that wait on one CPU until they are listed or freed. Beside each page is the kind under which it is
+/// counted if it is freed.
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
@@ -100,7 +101,7 @@ impl<M: Machine> Lru<M> {
         if is_missed { Left::Returned } else { Left::UsedOnce }
     }
 
-    /// Returns the largest number of pages that may wait on one CPU.
+    /// Returns the largest number of pages that may wait on one CPU for the decision whether they go on LRU lists.
     fn waiting_max(&self) -> u64 {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
@@ -189,7 +190,7 @@ impl<M: Machine> Lru<M> {
         self.list(pages);
     }
 
-    /// Puts pages on lists when their wait ends.
+    /// Puts `pages`, whose wait for admission has ended, on LRU lists.
     fn list(&self, pages: Waiting) {
         let pages: Batch = pages.into_iter().map(|(frame, _)| frame).collect();
         self.flush(&pages, Apply::Add(None));
@@ -201,7 +202,8 @@ impl<M: Machine> Lru<M> {
         self.zones.iter().any(|zone| zone.is_above(zone.high(), Order::ZERO, class, MarkRights::default()))
     }
 
-    /// Frees a page that waits, if it was used once and is not in use now. Returns whether it was freed.
+    /// Frees a page that waits for its admission to a list, if the page was used once and is not in use now. Returns
+    /// whether it was freed.
     fn drop_used_once(&self, frame: FrameNumber, kind: Left, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.flags() != USED_ONCE || descriptor.mappings() > 0 || !descriptor.try_lock() {

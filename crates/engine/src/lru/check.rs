@@ -9,7 +9,7 @@ use machine::{FrameNumber, Machine};
 pub struct ListName(pub(super) ListKind);
 
 impl<M: Machine> Lru<M> {
-    /// Visits each page of each list of a zone.
+    /// Checks the lists of a zone by visiting each page on them.
     ///
     /// # Errors
     /// Returns a description of the fault if the number of pages on a list differs from its gauge, if a page is on a

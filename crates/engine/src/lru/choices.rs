@@ -52,9 +52,10 @@ choices! {
 
     /// Time at which a batch of pages that are to be added to lists is flushed.
     add_flush: AddFlush = WhenFilled, drawn 11 {
-        /// When a page fills the batch. The flush includes this page.
+        /// The batch is flushed when a page fills it. The flush includes this page.
         WhenFilled,
-        /// When a page is to be added to a full batch. After the flush, this page waits in the emptied batch.
+        /// The batch is flushed when it is full and another page is to be added. After the flush, this page waits in
+        /// the emptied batch.
         WhenFull,
     }
 
@@ -72,12 +73,12 @@ choices! {
 
     /// Time at which a file page that is used again becomes active.
     activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
-        /// At its second access, which moves the page to the active list under the LRU lock, at once or through a batch
-        /// (`activation_batch`). Active pages become inactive in the order in which they became active, whether or not
-        /// they were used since.
+        /// A page becomes active at its second access, which moves it to the active list under the LRU lock, at once or
+        /// through a batch (`activation_batch`). Active pages become inactive in the order in which they became active,
+        /// whether or not they were used since.
         OnSecondAccess,
-        /// When reclaim scans the page. An access takes no lock: it stores to the page's own word, at most twice
-        /// between two scans. An active page that was used since the last scan stays active.
+        /// A page becomes active when reclaim scans it. An access takes no lock: it stores to the page's own word, at
+        /// most twice between two scans. An active page that was used since the last scan stays active.
         AtScan,
     }
 
@@ -101,13 +102,13 @@ choices! {
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All pages that a task reads go on a list.
         Always,
-        /// Pages that are used again while they wait for admission, with up to 63 other pages of their CPU. (With
-        /// `activation = "on-second-access"` the same CPU must use the page again, and the page becomes active.) While
-        /// memory has room, all pages go on lists. Nearly all pages also go on lists while dropped pages are read again
-        /// soon more often than pages that reclaim evicts. This last rule is applied separately to pages that return
-        /// soon after they left. The frame of a page that goes on no list is reused at once, while the frame is still
-        /// in the CPU's caches. The rule is the quick demotion of S3-FIFO, which remembers dropped pages as ghosts
-        /// (mechanisms/multigen, 13).
+        /// A page goes on a list if it is used again while it waits for admission, with up to 63 other pages of its
+        /// CPU. (With `activation = "on-second-access"` the same CPU must use the page again, and the page becomes
+        /// active.) While memory has room, all pages go on lists. Nearly all pages also go on lists while dropped pages
+        /// are read again soon more often than pages that reclaim evicts. This last rule is applied separately to pages
+        /// that return soon after they left. The frame of a page that goes on no list is reused at once, while the
+        /// frame is still in the CPU's caches. The rule is the quick demotion of S3-FIFO, which remembers dropped pages
+        /// as ghosts (mechanisms/multigen, 13).
         ByRefault,
     }
 
@@ -142,10 +143,11 @@ choices! {
 
     /// The measure by which scanning is divided between anonymous pages and pages of files.
     family_balance: FamilyBalance = ByRotation, drawn 113 {
-        /// For each of the two kinds, the share of its recently scanned pages that were found in use.
+        /// The share of recently scanned pages that were found in use, for each of the two kinds.
         ByRotation,
-        /// For each of the two kinds, the recent reads and writes that evicting its pages caused: refaults of
-        /// workingset pages, and pages that reclaim wrote. Pages found in use cost nothing.
+        /// The numbers of recent reads and writes that the eviction of anonymous pages caused, and that the eviction of
+        /// file pages caused: refaults of workingset pages, and pages that reclaim wrote. Pages found in use cost
+        /// nothing.
         ByIo,
         /// As `by-io`, and each page that was scanned without success counts as 1/32 of a read.
         ByIoAndRotation,
@@ -154,10 +156,10 @@ choices! {
     /// Number of inactive pages of a family (anonymous pages, or file pages) below which active pages of the family
     /// become inactive.
     inactive_ratio: InactiveRatio = OfZone, drawn 114, unless "lru.policy" in ["multigen"] {
-        /// For file pages, this number is the number of active file pages. For anonymous pages, it is the number of
-        /// active anonymous pages divided by isqrt(10 × size of the zones in GiB).
+        /// For file pages, the limit is the number of active file pages. For anonymous pages, the limit is the number
+        /// of active anonymous pages divided by isqrt(10 × size of the zones in GiB).
         OfZone,
-        /// For each family, this number is the number of the family's active pages divided by isqrt(10 × size of the
+        /// For each family, the limit is the number of the family's active pages divided by isqrt(10 × size of the
         /// family in GiB), or by 1 if the family is smaller than 1 GiB.
         OfFamily,
     }
@@ -187,7 +189,7 @@ choices! {
         ProportionalOfBoth,
     }
 
-    /// The division of scanning between anonymous and file pages at priority 0.
+    /// The division of scanning between anonymous and file pages at priority 0, at which reclaim scans whole lists.
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// No division: anonymous and file pages are both scanned in full, whatever this costs.
         Equal,
@@ -200,10 +202,10 @@ choices! {
         /// There is no such condition: anonymous and file pages are both scanned, in proportion to the recent success
         /// of scanning each kind.
         Never,
-        /// By the rule of `inactive_ratio`, enough file pages are inactive.
+        /// Only file pages are scanned as long as enough file pages are inactive, by the rule of `inactive_ratio`.
         WhileInactiveSuffices,
-        /// No active file pages need to become inactive, and at this priority at least one inactive file page is to be
-        /// scanned.
+        /// Only file pages are scanned if no active file pages need to become inactive, and at this priority at least
+        /// one inactive file page is to be scanned.
         WhileInactiveIsScanned,
     }
 
@@ -239,14 +241,14 @@ choices! {
 
     /// Condition under which active pages are scanned.
     active_scan: ActiveScan = Always, drawn 70, unless "lru.policy" in ["multigen"] {
-        /// No condition: the active list is always scanned, before the inactive list. The same share of both lists is
-        /// scanned.
+        /// The active list is always scanned, before the inactive list. The same share of both lists is scanned.
         Always,
-        /// Few pages of the family (anonymous pages, or file pages) are inactive, by the rule of `inactive_ratio`.
+        /// Active pages are scanned if few pages of the family (anonymous pages, or file pages) are inactive, by the
+        /// rule of `inactive_ratio`.
         WhenInactiveLow,
-        /// Few pages of the family are inactive (`inactive_ratio`), or some evicted pages of the family refaulted and
-        /// became active since the last reclaim (`refault`). The condition is checked once a scan. If a direct reclaim
-        /// has left active pages alone and freed nothing, it scans again without this condition.
+        /// Active pages are scanned if few pages of the family are inactive (`inactive_ratio`), or if some evicted
+        /// pages of the family refaulted and became active since the last reclaim (`refault`). This is checked once a
+        /// scan. If a direct reclaim has left active pages alone and freed nothing, it scans again without this check.
         WhenLowOrRefaulted,
     }
 
@@ -283,9 +285,9 @@ choices! {
 
     /// The place of an inactive page that reclaim meets under writeback, or leaves to the flusher.
     unwritten_pages: UnwrittenPages = StayInactive, drawn 116 {
-        /// Such a page goes to the head of the inactive list.
+        /// The page goes to the head of the inactive list.
         StayInactive,
-        /// Such a page goes to the active list until its writeback ends, out of the way of scans.
+        /// The page goes to the active list until its writeback ends, out of the way of scans.
         BecomeActive,
     }
 
@@ -293,11 +295,11 @@ choices! {
     isolated_limit: IsolatedLimit = None, drawn 68 {
         /// There is no such number: reclaimers never wait for isolated pages.
         None,
-        /// The number of pages that remain on the list.
+        /// Reclaimers wait while more pages of a list are isolated than remain on it.
         Whole,
-        /// An eighth of the number of pages that remain on the list. A caller that may not enter the file system is
-        /// allowed the whole number of these pages, because tasks that wait inside the file system may wait for this
-        /// caller.
+        /// Reclaimers wait while more pages of a list are isolated than an eighth of those that remain on it. A caller
+        /// that may not enter the file system waits only while more pages are isolated than remain, because tasks that
+        /// wait inside the file system may wait for this caller.
         Eighth,
     }
 

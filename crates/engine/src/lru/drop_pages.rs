@@ -10,8 +10,8 @@ use machine::{FrameNumber, Func, Machine, Step};
 const BATCH: usize = 32;
 
 impl<M: Machine> Lru<M> {
-    /// Drops the clean pages of a file that are not in use, and forgets the shadows of pages that left before. Returns
-    /// the number of dropped pages (`invalidate_mapping_pages`).
+    /// Drops the clean pages of a file that are not in use, and forgets the shadows of the file's pages that left
+    /// memory before. Returns the number of dropped pages (`invalidate_mapping_pages`).
     ///
     /// Without the shadows, a read after `drop_caches` is no refault, as measured on Linux (mechanisms/modern, 6).
     pub fn invalidate_file(&self, file: &File<M>) -> u64 {
@@ -68,8 +68,8 @@ impl<M: Machine> Lru<M> {
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
-    /// Drops each page of `pages` that no reader holds by a hazard pointer. The other pages stay in memory, and lose
-    /// the caller's reference. Empties `pages`. Returns the number of dropped pages.
+    /// Drops those of `pages` that no reader holds by a hazard pointer. The other pages stay in memory, and only the
+    /// caller's reference to them is dropped. Empties `pages`. Returns the number of dropped pages.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
         self.remove_mappings(

@@ -6,12 +6,13 @@ use super::{Family, Insert, Lru, Lruvec};
 use crate::memory::{Flags, Folio, LruvecId};
 use machine::{FrameNumber, Machine};
 
-/// Pages that were taken off the lists of any lruvecs so that they can be moved to other frames.
+/// Pages that were taken off LRU lists so that they can be moved to other frames. They may come from several lruvecs.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     /// The pages; a large folio is one entry, its head.
     pub(crate) pages: Vec<FrameNumber>,
-    /// Number of pages by family, for each lruvec from which pages were taken. Counts all pages of a folio.
+    /// For each lruvec from which pages were taken, the number of its taken pages in each family. Counts all pages of a
+    /// folio.
     by_lruvec: Vec<(LruvecId, [u64; Family::ALL.len()])>,
 }
 

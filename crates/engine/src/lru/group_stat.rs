@@ -2,9 +2,9 @@
 
 use super::lruvec::{COUNTED, Lruvec};
 use super::{ListKind, Lru};
-use crate::memory::{GroupEvent, GroupId};
+use crate::memory::{GroupEvent, GroupGauge, GroupId, KernelMemory};
 use crate::stat::Vmstat;
-use machine::Machine;
+use machine::{Machine, PAGE_BYTES};
 
 impl<M: Machine> Lru<M> {
     /// Returns the counters of a group. `memory.current`, `memory.peak`, `memory.swap.current` and the gauges and
@@ -28,6 +28,12 @@ impl<M: Machine> Lru<M> {
         let below: Vec<GroupId> = numbers.filter(|id| groups.is_within(*id, group)).collect();
         let listed =
             |lruvec: &Lruvec<M>, kind| -> u64 { below.iter().map(|id| self.beside(lruvec, *id).listed(kind)).sum() };
+        for gauge in GroupGauge::ALL {
+            stat.insert(gauge.name().into(), below.iter().map(|id| groups.gauge(*id, gauge)).sum());
+        }
+        for kind in KernelMemory::ALL {
+            stat.insert(kind.name().into(), groups.kernel_bytes(&below, kind).div_ceil(PAGE_BYTES as u64));
+        }
         for (name, kind) in [
             ("inactive_anon", ListKind::InactiveAnon),
             ("active_anon", ListKind::ActiveAnon),

@@ -47,8 +47,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Splits an isolated folio, each of whose pages is mapped by its own entry, into single pages.
-    /// [`Lru::split_huge_page`] says on which lists the pages go. Returns `false` and changes nothing if others than
-    /// the caller refer to the folio, or if its region no longer maps all of it.
+    /// [`Lru::split_huge_page`] says on which lists the pages go. Returns `false` and changes nothing if the folio has
+    /// references beside those of its mappings and of the caller, or if its region no longer maps all of it.
     #[doc(alias = "split_folio")]
     pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let descriptor = &self.frames[head];
@@ -63,9 +63,9 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Splits the descriptors of a folio, under the lock of the lists. `list` puts a page other than the head on its
-    /// list, and returns whether the counters of the list already include the page, because it was counted with its
-    /// head. A huge page is always split. For another folio, returns `false` and changes nothing if it has references
-    /// beside those of its mappings and of the caller.
+    /// list. It returns whether the list's counters already include the page, because they counted it with its head. A
+    /// huge page is always split. For another folio, returns `false` and changes nothing if it has references beside
+    /// those of its mappings and of the caller.
     pub(super) fn split_frames(
         &self,
         region: &Region<M>,

@@ -6,7 +6,8 @@ use crate::memory::{Flags, Zone, ZoneKind};
 use crate::stat::Event;
 use machine::{FrameNumber, Machine};
 
-/// Pages that were isolated together with the aligned blocks in which they lie.
+/// Pages that were isolated by aligned blocks: pages at the tail of a list, each with the other pages of the aligned
+/// block in which it lies.
 #[derive(Debug)]
 pub struct BlockVictims {
     /// The isolated pages; a huge page is one entry, its head.
@@ -40,7 +41,7 @@ impl<M: Machine> Lru<M> {
         self.stat.count(Event::Pgdeactivate, active.map(|frame| self.frames.pages(*frame)).sum());
     }
 
-    /// Returns those of `pages` that belong to a family.
+    /// Returns those pages of `pages` that belong to a family.
     pub(in crate::lru) fn of_family<'a>(
         &'a self,
         pages: &'a [FrameNumber],
@@ -76,9 +77,9 @@ impl<M: Machine> Lru<M> {
         false
     }
 
-    /// Prepares for taking a cluster (up to 32 pages) of a family off a list: waits while too many pages are isolated,
-    /// and flushes batches. Returns `None` if the caller can take the cluster. If the task was killed meanwhile,
-    /// returns an empty batch, which the caller uses instead of a cluster. This function may sleep.
+    /// Lets a task prepare to take a cluster (up to 32 pages) of a family off a list: waits while too many pages are
+    /// isolated, and flushes batches. Returns `None` if the task can take the cluster. If the task was killed
+    /// meanwhile, returns an empty batch, which the caller uses instead of a cluster. This function may sleep.
     pub(super) fn prepare_cluster(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> Option<Batch> {
         if self.waits_for_isolated(reach, &[family], demand) {
             return Some(Batch::of_dying(family));
@@ -87,8 +88,8 @@ impl<M: Machine> Lru<M> {
         None
     }
 
-    /// Lowers the counts of a list by the pages that have left it, zone by zone. `pages` has one number for each kind
-    /// of zone. Returns the sum of these numbers.
+    /// Lowers the counts of a list by the numbers of pages that have left it. `pages` has one number for each kind of
+    /// zone. Returns the sum of these numbers.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {
             self.count_listed(lruvec, zone, kind, -(pages[zone.kind as usize] as i64));

@@ -13,7 +13,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both families; `ALL[f as usize] == f`.
+    /// Both families. The family `f` is at index `f as usize`.
     pub const ALL: [Self; 2] = [Self::Anon, Self::File];
 
     /// Returns the family's inactive list.

@@ -46,10 +46,10 @@ impl WalkPosition {
         self.0.store(0, Relaxed);
     }
 
-    /// Takes the next group of a walk, and advances the shared position to it. `round` is what one walk keeps from call
-    /// to call: `None` before its first group, and then the number of the round through the subtree in which the walk
-    /// began. `next` returns the group after the given one, or the first group if `None` is given. Returns `None` once
-    /// the end of the subtree was reached, by this walk or by another.
+    /// Takes the next group of a walk, and advances the shared position to it. The caller passes the same variable
+    /// `round` in all calls of one walk; it is `None` before the first call. `next` returns the group after the given
+    /// one, or the first group if `None` is given. Returns `None` once the end of the subtree was reached, by this walk
+    /// or by another.
     pub(crate) fn take_next(
         &self,
         round: &mut Option<u64>,
@@ -97,15 +97,16 @@ pub struct Lruvec<M: Machine> {
     /// (32 pages). The list is scanned once the sum reaches a cluster (`SmallTargets::Saved` and
     /// `SmallTargets::SavedAndOne`).
     pub(super) saved_targets: [AtomicU64; ListKind::ALL.len()],
-    /// Number of pages on each list, by kind of zone. Changed under the lock of the lists, and read without it.
+    /// For each kind of zone, the number of pages on each list that lie in such zones. The numbers are changed under the
+    /// lock of the lists, and read without it.
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
     /// Number of isolated pages of each family. The gauges of the lruvec's highest zone also count these pages.
     isolated: [AtomicU64; Family::ALL.len()],
     /// How often each event of [`COUNTED`] happened on this lruvec and on the lruvecs of its group's descendants. The
-    /// numbers stay 0 if memory has no groups; then the counters of the zones are enough.
+    /// numbers stay 0 if memory has no groups, because the counters of the zones then say the same.
     events: [AtomicU64; COUNTED.len()],
     /// The positions from which walks over the subtree of the lruvec's group continue. Walks at the same priority share
-    /// a position. With `GroupWalk::SharedPosition`, all walks share the first one.
+    /// a position. With `GroupWalk::SharedPosition`, walks at all priorities share the first position.
     pub(crate) walks: [WalkPosition; DEF_PRIORITY as usize + 1],
     /// The priority at which the last reclaim ended, or a lower priority that a scan has reached since then.
     priority: AtomicU32,
@@ -268,7 +269,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Creates a memory control group below `parent`, with no limits and no protection. The group may get the number of
-    /// a removed group; its lruvecs begin without the counts of that group.
+    /// a removed group; the lruvecs of the new group begin without the counts of the removed one.
     ///
     /// # Errors
     /// Fails if `parent` does not exist, or if memory has no room for another group.
@@ -280,6 +281,7 @@ impl<M: Machine> Lru<M> {
             lruvec.priority.store(DEF_PRIORITY, Relaxed);
             self.end_reclaim(lruvec);
         }
+        self.forget_rates(id);
         self.machine.note_new_group(id.0, parent.0);
         if let Some(lists) = &self.memcg_lru {
             lists.add(id);
@@ -287,7 +289,8 @@ impl<M: Machine> Lru<M> {
         Ok(id)
     }
 
-    /// Removes a memory control group. Its pages stay charged to it until they are freed. Its tasks must have left it.
+    /// Removes a memory control group. The group's pages stay charged to the group until they are freed. All tasks must
+    /// have left the group before.
     ///
     /// # Errors
     /// Fails if the group does not exist, has children, or is the root group.
@@ -307,13 +310,13 @@ impl<M: Machine> Lru<M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
     }
 
-    /// Returns a reach with the zones of `reach` and with the lruvec that `group` has in these zones.
+    /// Returns the zones of `reach` with the lruvec that `group` has in them, in place of the lruvec of `reach`.
     #[inline]
     pub fn reach_in<'a>(&'a self, reach: Reach<'a, M>, group: GroupId) -> Reach<'a, M> {
         Reach { lruvec: self.lruvec_in(reach.zone, group), ..reach }
     }
 
-    /// Returns the reach of the lruvec that a page in a zone is on.
+    /// Returns the lruvec that a page of `zone` is on, with the lruvec's zones up to `zone`.
     #[inline]
     pub(super) fn reach_of_page<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> Reach<'a, M> {
         self.reach_in(self.reach(zone), self.frames.group(frame))
@@ -377,15 +380,15 @@ impl<M: Machine> Lru<M> {
         zone.gauges.add(list.gauge(), pages);
     }
 
-    /// Adds `pages` to the number of isolated pages of a family. All of them are added to the gauge of the lruvec's
-    /// highest zone, whatever zones the pages lie in, so only the sum of the gauges over the lruvec's zones has a
-    /// meaning.
+    /// Adds `pages` to the number of isolated pages of a family. All of these pages are added to the gauge of the
+    /// lruvec's highest zone, whatever zones the pages lie in, so only the sum of the gauges over the lruvec's zones
+    /// has a meaning.
     pub(super) fn count_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_add(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), pages.cast_signed());
     }
 
-    /// Lowers the number of isolated pages of a family by `pages`, which are no longer isolated.
+    /// Subtracts `pages`, which are no longer isolated, from the number of isolated pages of a family.
     pub(super) fn uncount_isolated(&self, lruvec: &Lruvec<M>, family: Family, pages: u64) {
         lruvec.isolated[family as usize].fetch_sub(pages, Relaxed);
         self.highest_zone(lruvec).gauges.add(family.isolated(), -pages.cast_signed());

@@ -21,12 +21,14 @@ const GENERATIONS: usize = 2;
 /// The link that marks the end of a list of groups.
 const NONE: u16 = u16::MAX;
 
-/// The place on the list of groups to which a group is moved. The bin within a generation is always chosen at random.
+/// The place to which a group is moved on the list of groups. The bin within a generation is always chosen at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     /// The tail of the generation in which the group is (`MEMCG_LRU_TAIL`). The group is marked, so that its next visit
     /// shows that it was moved there.
     Tail,
+    /// The head of the generation in which the group is (`MEMCG_LRU_HEAD`).
+    Head,
     /// The head of the old generation (`MEMCG_LRU_OLD`).
     Old,
     /// The tail of the young generation (`MEMCG_LRU_YOUNG`).
@@ -160,12 +162,14 @@ impl List {
         self.insert(id, self.old, false, false);
     }
 
-    /// Moves a group that is on the list. If this empties the old generation, makes the young generation the old one.
+    /// Moves a group that is on the list to the place `to`. Does nothing if the group is not on the list. If the move
+    /// empties the old generation, makes the young generation the old one.
     fn apply(&mut self, id: GroupId, to: Move) {
         let Some(now) = self.entry(id.0).generation else { return };
         self.remove(id);
         match to {
             Move::Tail => self.insert(id, now, false, true),
+            Move::Head => self.insert(id, now, true, false),
             Move::Old => self.insert(id, self.old, true, false),
             Move::Young => self.insert(id, self.old + 1, false, false),
             Move::Gone => {}
@@ -184,8 +188,8 @@ impl List {
         Cursor { generation: self.old, first_bin: self.random_bin(), bins_done: 0, at: None, visits_left }
     }
 
-    /// If `done` is given, moves the group that the walk visited last to this place. Returns the next group of the
-    /// walk.
+    /// Moves the group that the walk visited last to the place `done`, if this is given. Then returns the next group of
+    /// the walk.
     fn next(&mut self, cursor: &mut Cursor, done: Option<Move>) -> Option<Visited> {
         let bin = (cursor.first_bin + cursor.bins_done) % BINS;
         let visited = cursor.at.take();
@@ -215,13 +219,13 @@ impl List {
 
 /// The lists from which global reclaim takes memory control groups.
 pub(crate) struct MemcgLru<M: Machine> {
-    /// The list of each lruvec of the root group, by the number of the lruvec.
+    /// The list of each lruvec of the root group, indexed by the number of the lruvec.
     lists: Box<[M::Lock<List>]>,
 }
 
 impl<M: Machine> MemcgLru<M> {
-    /// Creates `lruvecs` lists, one for each lruvec of the root group, with room for `groups` groups. Each list has
-    /// only the root group.
+    /// Creates `lruvecs` lists, one for each lruvec of the root group, with room for `groups` groups. At first, each
+    /// list has only the root group.
     pub(super) fn new(machine: &M, lruvecs: usize, groups: usize) -> Self {
         let list = |seed: usize| {
             let mut list = List::new(groups, seed as u64);
@@ -241,7 +245,7 @@ impl<M: Machine> MemcgLru<M> {
     }
 
     /// Moves a memory control group to another place on the lists of all nodes.
-    pub(super) fn apply(&self, id: GroupId, to: Move) {
+    pub(crate) fn apply(&self, id: GroupId, to: Move) {
         self.lists.iter().for_each(|list| list.lock().apply(id, to));
     }
 
@@ -250,10 +254,10 @@ impl<M: Machine> MemcgLru<M> {
         self.list_of(lruvec).lock().begin()
     }
 
-    /// If `done` is given, moves the group that the walk visited last to this place. Returns the next group of the
-    /// walk, or `None` after the last bin or once the walk's generation is empty. `exists` returns whether a group is
-    /// in the tree of groups. It is asked, under the lock of the list, before a group leaves the list ([`Move::Gone`]):
-    /// meanwhile a new group may have got the number of the removed one, and then stays on the list.
+    /// Moves the group that the walk visited last to the place `done`, if this is given. Then returns the next group of
+    /// the walk, or `None` after the last bin or once the walk's generation is empty. `exists` returns whether a group
+    /// is in the tree of groups. A group leaves the list ([`Move::Gone`]) only if `exists` returns `false`, because a
+    /// new group may have got the number of the removed one.
     pub(crate) fn next(
         &self,
         lruvec: &Lruvec<M>,
@@ -266,8 +270,8 @@ impl<M: Machine> MemcgLru<M> {
         list.next(cursor, done.filter(|_| !stays))
     }
 
-    /// Ends a walk. If `done` is given, moves the group that the walk visited last to this place. But if `done` is
-    /// [`Move::Gone`], the group stays on the list, and a later walk takes it off.
+    /// Ends a walk. Moves the group that the walk visited last to the place `done`, if this is given. But if `done` is
+    /// [`Move::Gone`], the group stays on the list, and the next walk that comes to it takes it off.
     pub(crate) fn end(&self, lruvec: &Lruvec<M>, cursor: Cursor, done: Option<Move>) {
         // The next walk takes a group off that no longer exists.
         if let (Some(id), Some(to)) = (cursor.at, done.filter(|to| *to != Move::Gone)) {

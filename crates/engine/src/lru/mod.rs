@@ -92,7 +92,7 @@ impl<M: Machine> Deref for Lru<M> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns this layer (*floor*) of the engine, so that higher layers can name it in a call.
+    /// Returns `self`, so that code of the layers above can name this layer (*floor*) of the engine.
     #[inline(always)]
     pub(crate) fn lru(&self) -> &Self {
         self
@@ -165,8 +165,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns how many pages lie in the zones of `reach` on the lists of one kind, summed over the group that is
-    /// reclaimed (`demand.group`) and its descendants.
+    /// Returns how many pages are on the lists of one kind in the zones of `reach`. Counts the lists of the group that
+    /// is reclaimed (`demand.group`) and of its descendants.
     pub(crate) fn list_pages_of_target(&self, reach: Reach<'_, M>, demand: &Demand, kind: ListKind) -> u64 {
         match self.groups {
             Some(_) if !demand.group.is_root() => self.listed_below(self.beside(reach.lruvec, demand.group), kind),
@@ -215,13 +215,13 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Frees orphans: pages whose last reference was dropped in a lower layer, which has no access to the lists
-    /// (`PageCache::put_page_in_use`).
+    /// Frees orphans: pages whose last reference would have been dropped in a lower layer, which has no access to the
+    /// lists and therefore left the page to this function (`PageCache::put_page_in_use`).
     ///
     /// Each flush of a CPU's batches calls this function, and every scan, every check and every search for pages begins
-    /// with such a flush. Operations on files need not call this function. An orphan that waits to be freed is like a
-    /// page in a batch: it has a reference, so that no task takes it. Orphans wait only while no zone lacks free pages,
-    /// since reclaim begins with a flush.
+    /// with such a flush. Operations on files need not call this function: an orphan still has its last reference, like
+    /// a page in a batch, so that no task takes it. Orphans wait only while no zone lacks free pages, since reclaim
+    /// begins with a flush.
     #[inline]
     pub(crate) fn release_orphans(&self) {
         if self.has_orphans.load(machine::atomic::Ordering::Relaxed) {

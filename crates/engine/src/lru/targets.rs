@@ -20,8 +20,8 @@ impl<M: Machine> Lru<M> {
         if force || demand.priority <= 1 || self.is_of_removed_group(reach) { pages.min(CLUSTER) } else { 0 }
     }
 
-    /// Returns whether a scan examines a cluster of each list even if its share of the list rounds to 0. A scan by
-    /// kswapd of a hopeless zone does so, if `lru.hopeless_scan` says so.
+    /// Returns whether a scan examines a cluster (32 pages) of each list even if its share of the list rounds to 0.
+    /// With `HopelessScan::ACluster`, scans by kswapd of a hopeless zone do so.
     pub(super) fn is_forced(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
         match self.choices.hopeless_scan {
             HopelessScan::ACluster => demand.is_kswapd && reach.zone.is(ZoneFlag::ALL_UNRECLAIMABLE),

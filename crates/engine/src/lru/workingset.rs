@@ -17,7 +17,7 @@ pub enum Left {
     Evicted,
     /// A page that was used once and was never put on an LRU list.
     UsedOnce,
-    /// A page that had come back soon after it left memory before, and was not put on an LRU list even then.
+    /// A page that had left memory before, came back soon, and was not put on an LRU list even then.
     Returned,
 }
 
@@ -36,8 +36,8 @@ impl Left {
 /// page left. The two bits above them hold the kind of the page that left.
 const AGE_BITS: u32 = Shadow::BITS - 2;
 
-/// Unit in which a shadow counts the age of memory, in pages. With a smaller unit, [`AGE_BITS`] bits could not hold the
-/// ages of the largest memory.
+/// Unit, in pages, in which a shadow stores an age. With a smaller unit, [`AGE_BITS`] bits could not hold the ages of
+/// the largest memory.
 const STEP_PAGES: u32 = 4;
 
 /// Number of pages that can leave memory before the ages in shadows repeat: 4 TiB of pages. A page that left that long
@@ -68,12 +68,12 @@ const fn missed_within(held: u32) -> u32 {
     held / 2
 }
 
-/// Number of missed pages that a kind must exceed before the rate at which its pages are missed is compared with that
-/// of evicted pages. No other value was tried. The comparison of classes in mechanisms/multigen, 4, uses 64.
+/// Pages of a kind are compared with evicted pages only after more than this many pages of the kind were missed. No
+/// other value was tried. The comparison of classes in mechanisms/multigen, 4, uses 64.
 const FEW_MISSED: u64 = 8;
 
-/// The factor by which dropped pages of a kind must be missed more often than evicted pages before pages of the kind go
-/// on LRU lists. The factor is counted in halves: 3 means 1.5. It is greater than 1, because dropping a page costs less
+/// Pages of a kind go on LRU lists if dropped pages of this kind are missed more often than evicted pages by more than
+/// this factor. The factor is counted in halves: 3 means 1.5. It is greater than 1, because dropping a page costs less
 /// than evicting it. The factors 1, 1.25 and 1.5 were tried on a model (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
@@ -83,7 +83,7 @@ const HALVES_AS_OFTEN: u128 = 3;
 const HALVED_PART: u32 = 4;
 
 /// Returns whether more than `pages` pages left memory from the age `from` to the age `to`. Returns `false` if `to` is
-/// earlier than `from`, because CPUs that count at the same time may come here in any order.
+/// earlier than `from`, because CPUs that count at the same time may call this function in any order.
 const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
     let left = to.wrapping_sub(from);
     left.cast_signed() > 0 && left > pages
@@ -129,8 +129,8 @@ impl Rate {
     /// on LRU lists, and reclaim shows whether that was right.
     ///
     /// A trial with the example of docs/studies/admission.md added half a missed page to the other kind. With uniform
-    /// reads of a file of 8 times memory, reclaim then had to evict 2 % of the pages read, instead of 5 %. With reads
-    /// of a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.
+    /// reads of a file of 8 times memory, reclaim then had to evict 2 % of the pages read, instead of 5 % without the
+    /// addition. With reads of a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.
     fn is_missed_more(&self, other: &Self) -> bool {
         // The two rates are compared without division.
         2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
@@ -141,15 +141,16 @@ impl Rate {
 #[derive(Debug, Default)]
 struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
-    /// Index in `parts` of the part that is being counted.
+    /// Index in `parts` of the part to which pages are added at present.
     part: AtomicU32,
-    /// The age of memory at which the part that is being counted began.
+    /// The age of memory (the number of pages that have left it so far) when the present part began.
     begun: AtomicU32,
 }
 
 impl Lately {
-    /// Adds pages that have left memory to the count of each kind. `age` is the age of memory after they left. Only
-    /// about the last `window` pages are remembered. Two tasks that count at once may lose a few pages.
+    /// Adds pages that have left memory to the count of each kind. `age` is the age of memory (the number of pages that
+    /// have left it so far), including these pages. Only about the last `window` pages are remembered. Two tasks that
+    /// count at once may lose a few pages.
     fn count(&self, left: [u32; Left::ALL.len()], age: u32, window: u32) {
         let begun = self.begun.load(Relaxed);
         if is_longer(begun, age, window / PARTS as u32)

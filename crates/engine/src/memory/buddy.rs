@@ -52,7 +52,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.area.list(0, kind).first()
     }
 
-    /// Frees a block of the order, and merges the block with its buddies as far as they are free.
+    /// Frees a block of 2^`order` pages, and merges the block with its buddies as far as they are free.
     pub fn free(&mut self, head: FrameNumber, order: Order, kind: MigrateType) {
         let pages = order.pages();
         let mut offset = head.0 - self.zone.start.0;
@@ -71,9 +71,10 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.freed += pages as i64;
     }
 
-    /// Takes a block of the order and returns its head; returns `None` if there is none. Tries the lists of `kind`
-    /// first, and then frames that are on no list yet. Next come the lists of other types: any block if `mixing` is
-    /// allowed, otherwise only blocks of at least a pageblock. The reserve comes last, and only if `mixing` is allowed.
+    /// Takes a block of 2^`order` pages and returns its head; returns `None` if there is none. Tries the lists of
+    /// `kind` first, and then frames that are on no list yet. Next come the lists of other types: any block if `mixing`
+    /// is allowed, otherwise only blocks of at least a pageblock. The reserve comes last, and only if `mixing` is
+    /// allowed.
     pub fn take(&mut self, order: Order, kind: MigrateType, mixing: Mixing, choices: &Choices) -> Option<FrameNumber> {
         let order = usize::from(order.0);
         let head = self
@@ -96,10 +97,10 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(order)
     }
 
-    /// Takes a block of the order from the lists of `kind` and returns its head. Tries the lists of this order and of
-    /// larger orders in turn. Takes from the first list that has a block and whose order `is_allowed` accepts. The rest
-    /// of a larger block goes back to the lists of `kind`. If the free block was at least half a pageblock, its
-    /// pageblocks become movable.
+    /// Takes a block of 2^`order` pages from the lists of `kind` and returns its head. Tries the lists of this order
+    /// and of larger orders in turn. Takes from the first list that has a block and whose order `is_allowed` accepts.
+    /// The rest of a larger block goes back to the lists of `kind`. If the free block was at least half a pageblock,
+    /// its pageblocks become movable.
     pub fn capture(
         &mut self,
         order: Order,
@@ -116,7 +117,7 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Makes the pageblocks of a block movable, if the block is at least half as large as a pageblock.
+    /// Makes the pageblocks in which a block lies movable, if the block is at least half as large as a pageblock.
     pub fn make_movable(&self, head: FrameNumber, order: Order) {
         if order.0 + 1 >= PAGEBLOCK_ORDER.0 {
             for at in (head.0..head.0 + order.pages() as u32).step_by(BLOCK_PAGES as usize) {
@@ -133,8 +134,8 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Puts frames that are on no list yet on the free lists, and then takes a block of `kind`. It is called before the
-    /// lists of other types are tried.
+    /// Puts frames that are on no list yet on the free lists, and then takes a block of `kind`. This function is called
+    /// before the lists of other types are tried.
     fn take_deferred(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
         if !self.list_deferred() {
             return None;

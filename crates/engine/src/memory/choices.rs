@@ -9,7 +9,7 @@ choices! {
 
     /// The value of `min_free_kbytes`, if no number is set.
     min_free: MinFree = Formula, drawn 0, with "memory.min_free_kbytes" in ["0"] {
-        /// 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
+        /// The value is 4 times the square root of low memory in KiB, between 128 and 65536 KiB.
         Formula,
         /// The value of `formula`, raised if necessary so that each zone keeps a few free pageblocks for huge pages.
         /// The raised value is at most a twentieth of memory. On a machine with 8 GiB of memory it is about six times
@@ -54,9 +54,10 @@ choices! {
     /// The requests that raise a zone's low mark (`watermark_boost_factor`). Only requests that take a part of a
     /// pageblock of another migrate type can do so.
     watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146, unless "memory.watermark_boost_factor" in ["0"] {
-        /// Every request that takes a part of a pageblock of another migrate type.
+        /// The low mark rises at every request that takes a part of a pageblock of another migrate type.
         EachFallback,
-        /// Only requests that may claim the pageblock of which they take a part (`pageblock_claim`).
+        /// The low mark rises only at requests that may claim the pageblock of which they take a part
+        /// (`pageblock_claim`).
         Claim,
     }
 
@@ -64,7 +65,8 @@ choices! {
     /// blocks of the pageblock to the lists of the request's type. If at least half of the pageblock is free, the
     /// pageblock itself changes to this type, too.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
-        /// Requests for reclaimable pages, and any request that takes the part from a free block of order 4 or more.
+        /// Requests for reclaimable pages, and requests for other pages that take the part from a free block of order 4
+        /// or more.
         ForReclaimable,
         /// As `for-reclaimable`, and requests for unmovable pages, so that pages that cannot be moved stay in few
         /// pageblocks.
@@ -77,16 +79,17 @@ choices! {
 
     /// Number of pages that a CPU's lists of single pages may hold.
     per_cpu_size: PerCpuSize = SixBatches, drawn 158 {
-        /// Six batches, each of at most 31 pages.
+        /// A CPU's lists hold six batches, each of at most 31 pages.
         SixBatches,
-        /// As many pages as the low mark of the zone, divided by the number of CPUs of the node, but at least four
-        /// batches of at most 63 pages each. While kswapd works for the zone, a CPU's lists hold at most four batches.
+        /// A CPU's lists hold as many pages as the low mark of the zone, divided by the number of CPUs of the node, but
+        /// at least four batches of at most 63 pages each. While kswapd works for the zone, they hold at most four
+        /// batches.
         ByLowMark,
-        /// At first as many pages as with `by-low-mark`. The number grows as pages are taken, up to an eighth of the
-        /// zone divided among the CPUs of the node. The number falls as pages are freed while kswapd works for the
-        /// zone, or while the zone is below its high mark. As long as no page is freed, each refill is twice as large
-        /// as the one before, up to 32 batches. A single refill can therefore take a zone from above its low mark to
-        /// below its min mark.
+        /// At first, a CPU's lists hold as many pages as with `by-low-mark`. The number grows as pages are taken, up to
+        /// an eighth of the zone divided among the CPUs of the node. The number falls as pages are freed while kswapd
+        /// works for the zone, or while the zone is below its high mark. As long as no page is freed, each refill is
+        /// twice as large as the one before, up to 32 batches. A single refill can therefore take a zone from above its
+        /// low mark to below its min mark.
         Tuned,
     }
 

@@ -18,7 +18,7 @@ use machine::{FrameNumber, IoError, Order};
 /// Order of the largest folio, whose size is 2 MiB.
 pub const FOLIO_ORDER_MAX: Order = super::PAGEBLOCK_ORDER;
 
-/// The bit that is set, in the word that counts a folio's pages under I/O, once the I/O of one of these pages has
+/// A bit of the word that counts a folio's pages under I/O. The bit is set once the I/O of one of these pages has
 /// failed.
 const FAILED: u32 = 1 << 31;
 
@@ -170,8 +170,8 @@ impl FrameTable {
 
     // ---- mappings of single pages ----
 
-    /// Counts a new mapping of one page, which may be a part of a large folio. The result says whether this is the
-    /// first mapping of the page, and of the folio. The caller holds a reference to the folio.
+    /// Counts a new mapping of one page, which may be a part of a large folio. The result says whether it is the page's
+    /// first mapping, and whether it is the folio's first. The caller holds a reference to the folio.
     #[inline]
     pub fn map_page(&self, frame: FrameNumber) -> MappingChange {
         let folio = self.folio(frame);
@@ -205,7 +205,8 @@ impl FrameTable {
         if folio.is_large() { self.page_mappings(folio, frame).load(Ordering::Acquire) } else { self[frame].mappings() }
     }
 
-    /// Gives each page of a folio that was just split the mapping count 1.
+    /// Sets the mapping count of each page of a folio to 1 after the folio was split. Each of these pages is mapped
+    /// once.
     pub(crate) fn split_mappings(&self, head: FrameNumber, pages: u32) {
         let first_tail = FrameNumber(head.0 + 1);
         let of_head = self[first_tail].folio_head_mappings().swap(0, Ordering::AcqRel);
@@ -225,7 +226,8 @@ impl FrameTable {
     }
 
     /// Records that the I/O of one page of a folio has ended. If this was the last page of the folio under I/O, returns
-    /// the result for the whole folio: the error of one of its pages if any page failed. Otherwise returns `None`.
+    /// the result for the whole folio, which is an error if the I/O of any of its pages failed. Otherwise returns
+    /// `None`.
     pub fn end_io(&self, folio: Folio, result: Result<(), IoError>) -> Option<Result<(), IoError>> {
         if !folio.is_large() {
             return Some(result);

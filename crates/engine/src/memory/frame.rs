@@ -72,8 +72,8 @@ impl Flags {
     /// The write under way takes its bytes from a copy of the page, so the page itself may change meanwhile.
     pub const COPIED: Self = Self(1 << 18);
 
-    /// The frame is kernel memory and holds a copy of a page, from which the page is written. The descriptor's word
-    /// `private` has the frame of the page.
+    /// The frame is kernel memory and holds a copy of a page. A write of the page takes its bytes from the copy. The
+    /// descriptor's word `private` has the frame of the page.
     pub const BOUNCE: Self = Self(1 << 19);
 
     /// The page became dirty lately. Its reads are counted by [`Frame::count_read`] until the page is open again to
@@ -88,7 +88,7 @@ impl Flags {
     /// its file as often as `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
 
-    /// The bits that hold the generation to which a page with [`Flags::LRU`] belongs, as its number modulo 4. The page
+    /// The bits that hold, modulo 4, the number of the generation to which a page with [`Flags::LRU`] belongs. The page
     /// may still be on the list of an older generation. The bits are used only with `lru.policy = "multigen"`.
     pub(crate) const GENERATION: Self = Self(0b11 << Self::GENERATION_SHIFT);
     pub(crate) const GENERATION_SHIFT: u32 = 23;
@@ -271,7 +271,7 @@ impl Frame {
         self.flags().has(flag)
     }
 
-    /// Sets state bits.
+    /// Sets bits of the frame's state.
     #[inline]
     pub fn set(&self, flag: Flags) {
         self.flags.fetch_or(flag.0, Ordering::AcqRel);
@@ -292,8 +292,8 @@ impl Frame {
     }
 
     /// Sets bits of a frame that has no references. A plain store is enough, because only one task can change these
-    /// bits: the task that frees or takes the frame, or that holds the lock of the frame's list. The order that
-    /// [`Frame::is_now`] guarantees does not include this store.
+    /// bits: the task that frees or takes the frame, or that holds the lock of the frame's list. [`Frame::is_now`]
+    /// guarantees no order between this store and other accesses.
     #[inline]
     pub fn set_free(&self, flag: Flags) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
@@ -747,8 +747,8 @@ impl FrameTable {
         }
     }
 
-    /// Records the group to which the 2^`order` pages of a block are charged. It is left to the caller to change the
-    /// counters of the group.
+    /// Records the group to which the 2^`order` pages of a block are charged. The caller changes the counters of the
+    /// group.
     #[inline]
     pub(crate) fn set_group(&self, head: FrameNumber, order: Order, group: GroupId) {
         if let Some(groups) = &self.groups {

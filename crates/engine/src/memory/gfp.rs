@@ -83,7 +83,7 @@ impl Gfp {
     /// The flags of a request for a page-cache page that will be written.
     pub const FOR_WRITE: Self = Self { write: true, ..Self::USER_MOVABLE };
 
-    /// The flags of a request for a page for readahead, which may fail (`__GFP_NORETRY | __GFP_NOWARN`).
+    /// The flags of a request for a page for readahead. The request may fail (`__GFP_NORETRY | __GFP_NOWARN`).
     pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
 
     /// The flags of a request for a large folio for readahead. The request does not reclaim.
@@ -104,6 +104,6 @@ impl Gfp {
     /// The flags of a request that must not sleep and may use most of the reserve (`GFP_ATOMIC`).
     pub const ATOMIC: Self = Self { wait: false, io: false, fs: false, high: true, ..Self::KERNEL };
 
-    /// The flags of a request for a huge page for a fault (`GFP_TRANSHUGE`).
+    /// The flags of a request for a huge page that a page fault needs (`GFP_TRANSHUGE`).
     pub const HUGE_PAGE: Self = Self { no_kswapd: true, no_retry: true, no_reserve: true, ..Self::USER_MOVABLE };
 }

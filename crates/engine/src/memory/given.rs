@@ -68,9 +68,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Takes a block of the order from the free lists of the first type in `kinds` that has one, and gives its first
-    /// page one reference. Returns `None` if no type has such a block, if the zone would not stay above its low mark,
-    /// or if another task holds the zone's lock.
+    /// Takes a block of 2^`order` pages from the free lists of the first type in `kinds` that has one, and gives its
+    /// first page one reference. Returns `None` if no type has such a block, if the zone would not stay above its low
+    /// mark, or if another task holds the zone's lock.
     #[doc(alias = "compact_capture_page")]
     pub(crate) fn capture(&self, zone: &Zone<M>, order: Order, kinds: &[MigrateType]) -> Option<FrameNumber> {
         if !zone.has_free_block(order) {
@@ -86,8 +86,8 @@ impl<M: Machine> Memory<M> {
         Some(head)
     }
 
-    /// Returns whether the zone's free lists could serve a request of the order and type from the lists of its own
-    /// type, or with a whole pageblock of another type.
+    /// Returns whether the zone's free lists could serve a request for 2^`order` pages of the type `kind`, either from
+    /// the lists of this type or with a whole pageblock of another type.
     pub(crate) fn has_block_for(&self, zone: &Zone<M>, order: Order, kind: MigrateType) -> bool {
         if !zone.has_free_block(order) {
             return false;

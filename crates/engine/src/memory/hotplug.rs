@@ -28,8 +28,7 @@ impl<M: Machine> Memory<M> {
         self.zones.iter().map(Zone::managed).sum()
     }
 
-    /// Brings frames of a zone online that were never online before, at most `pages` of them. Returns the number of
-    /// frames added.
+    /// Brings frames of a zone online for the first time, at most `pages` of them. Returns the number of frames added.
     pub fn online_pages(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let added = self.bring_online(zone, pages);
         zone.managed.fetch_add(added, Relaxed);
@@ -37,8 +36,8 @@ impl<M: Machine> Memory<M> {
         added
     }
 
-    /// Takes a page away from the allocator, so that the machine under the engine may take its memory. The caller has
-    /// allocated the page. The watermarks do not change until the caller calls [`Memory::set_marks`].
+    /// Takes a page away from the allocator, so that the machine under the engine may take the page's memory. The
+    /// caller has allocated the page. The watermarks do not change until the caller calls [`Memory::set_marks`].
     #[doc(alias = "adjust_managed_page_count")]
     pub fn take_offline(&self, frame: FrameNumber) {
         self.frames[frame].set(Flags::OFFLINE);
@@ -127,8 +126,9 @@ impl<M: Machine> Memory<M> {
         }
     }
 
-    /// Makes frames of the zone free that were never online before, at most `pages` of them. Frames beyond the zone's
-    /// `listed_first` become deferred: they count as free, but are on no list yet. Returns the number of frames added.
+    /// Brings frames of the zone online for the first time, at most `pages` of them, and makes them free. Frames beyond
+    /// the zone's `listed_first` become deferred: they count as free, but are on no list yet. Returns the number of
+    /// frames added.
     pub(super) fn bring_online(&self, zone: &Zone<M>, pages: u64) -> u64 {
         let mut area = zone.free.lock();
         let added = pages.min(zone.spanned - zone.present());

@@ -34,7 +34,7 @@ impl Block {
 }
 
 impl<M: Machine> Memory<M> {
-    /// Lends an allocated block, whose first page has one reference.
+    /// Lends an allocated block, whose first page has one reference, to a user outside of the engine.
     pub fn lend(&self, head: FrameNumber, order: Order) -> Block {
         for n in 0..order.pages() as u32 {
             let descriptor = &self.frames[FrameNumber(head.0 + n)];

@@ -15,9 +15,9 @@ pub trait Links {
     fn next(&self, page: FrameNumber) -> u32;
     /// Returns the page before `page` (nearer to the head); [`NO_FRAME`] if there is none.
     fn previous(&self, page: FrameNumber) -> u32;
-    /// Sets the page behind `page`.
+    /// Makes `to` the page behind `page` (nearer to the tail).
     fn set_next(&self, page: FrameNumber, to: u32);
-    /// Sets the page before `page`.
+    /// Makes `to` the page before `page` (nearer to the head).
     fn set_previous(&self, page: FrameNumber, to: u32);
     /// Prefetches the cache line of a page's links, which will be read soon.
     fn look_at(&self, page: FrameNumber);

@@ -31,8 +31,7 @@ pub enum Use {
     Pinned,
     /// The page was taken offline.
     Offline,
-    /// The page has none of the other uses: it is isolated from its LRU list, waits in a batch to be put on a list, or
-    /// is held by a task.
+    /// The page is isolated from its LRU list, waits in a batch to be put on a list, or is held by a task.
     Other,
 }
 
@@ -91,7 +90,7 @@ impl ZoneMap {
         self.blocks.iter().filter(|block| block.kind == kind).count() as u64
     }
 
-    /// Returns the zone's line of `/proc/buddyinfo`: free blocks of orders 0 to 10.
+    /// Returns the zone's line of `/proc/buddyinfo`, with the number of free blocks of each order from 0 to 10.
     #[must_use]
     pub fn buddyinfo(&self) -> String {
         let counts = self.free.iter().map(|kinds| format!("{:>6} ", kinds.iter().sum::<u64>()));
@@ -100,7 +99,8 @@ impl ZoneMap {
 }
 
 impl fmt::Display for ZoneMap {
-    /// Writes the zone's lines of `/proc/pagetypeinfo`: free blocks by type and order, then pageblocks by type.
+    /// Writes the zone's lines of `/proc/pagetypeinfo`: the numbers of free blocks of each type and order, then the
+    /// numbers of pageblocks of each type.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for kind in MigrateType::ALL {
             write!(f, "Node {:>4}, zone {:>8}, type {:>12} ", self.node.0, self.name, kind.name())?;
@@ -119,13 +119,14 @@ impl<M: Machine> Memory<M> {
         zone.nr_free.each_ref().map(|blocks| blocks.load(Relaxed))
     }
 
-    /// Returns the maps of all zones, in order of the zones' numbers.
+    /// Returns the map of each zone, in order of the zones' numbers. A map shows how many pages of each pageblock have
+    /// each use.
     #[must_use]
     pub fn map(&self) -> Vec<ZoneMap> {
         self.zones.iter().map(|zone| self.map_of(zone)).collect()
     }
 
-    /// Returns the map of a zone.
+    /// Returns the map of a zone, which shows how many pages of each pageblock have each use.
     #[must_use]
     pub fn map_of(&self, zone: &Zone<M>) -> ZoneMap {
         let (online, present) = (zone.online(), zone.present());

@@ -31,7 +31,7 @@ pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner
 pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
-pub use group::{GroupError, GroupEvent, GroupId, Groups, Limit, Subtree};
+pub use group::{GroupError, GroupEvent, GroupGauge, GroupId, Groups, KernelMemory, Limit, Subtree};
 pub use lent::Block;
 pub use list::{Links, List, NO_FRAME};
 pub use map::{BlockMap, Use, ZoneMap};
@@ -54,7 +54,7 @@ use zone::ReclaimState;
 /// Largest number of lruvecs. A shadow has 16 bits for the number of an lruvec.
 const LRUVECS_MAX: usize = 1 << 16;
 
-/// The gauges that are charged to a memory cgroup.
+/// The gauges whose pages are charged to the memory cgroup that contains all tasks.
 const CHARGED: [Gauge; 9] = [
     Gauge::NrInactiveAnon,
     Gauge::NrActiveAnon,
@@ -498,9 +498,16 @@ impl<M: Machine> Memory<M> {
     #[inline]
     pub fn add_gauge(&self, frame: FrameNumber, gauge: Gauge, pages: i64) {
         self.zone_of(frame).gauges.add(gauge, pages);
+        let Some(groups) = &self.groups else { return };
+        let Some(of_group) = GroupGauge::of_zone(gauge) else { return };
+        // Pages of the swap cache are no pages of files.
+        if of_group != GroupGauge::File || matches!(self.frames[frame].owner(), Owner::File(_)) {
+            groups.add_gauge(self.frames.group(frame), of_group, pages);
+        }
     }
 
-    /// Calls `visit` with each page on the per-CPU lists of all CPUs. The whole-machine check uses this.
+    /// Calls `visit` with each page on the per-CPU lists of all CPUs. The check of the whole engine's state uses this
+    /// function.
     pub fn for_each_per_cpu_page(&self, mut visit: impl FnMut(FrameNumber)) {
         use machine::PerCpu;
         self.per_cpu.for_each_cpu(|slots| slots.iter().flat_map(PerCpuPages::pages).for_each(&mut visit));

@@ -30,13 +30,13 @@ impl PerCpuPages {
     }
 }
 
-/// The probable presence of a page in the CPU's cache. It decides at which end of a per-CPU list a freed page is put,
-/// or a page is taken.
+/// The likelihood that the CPU's cache holds a page. It decides at which end of a per-CPU list a freed page is put, or
+/// a page is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmth {
-    /// The cache is likely to hold the page; the head of the list is used.
+    /// The CPU's cache is likely to hold the page, so the page is put at, or taken from, the head of the list.
     Hot,
-    /// The cache is not likely to hold the page; the tail of the list is used.
+    /// The CPU's cache is not likely to hold the page, so the page is put at, or taken from, the tail of the list.
     Cold,
 }
 

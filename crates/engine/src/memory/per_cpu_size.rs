@@ -49,8 +49,8 @@ impl PerCpuSize {
     }
 }
 
-/// Returns the size of a batch, in pages, for a zone with `managed` pages. Larger zones have larger batches, up to a
-/// zone of `4 * most` MiB.
+/// Returns the size of a batch, in pages, for a zone with `managed` pages. The size grows with the zone, until the zone
+/// has `4 * most` MiB.
 fn batch(managed: u64, most: u64) -> u32 {
     let base = ((managed / 1024).min(most) / 4).max(1) as u32;
     ((1 << (base * 3 / 2).ilog2()) - 1).max(1)
@@ -75,8 +75,8 @@ impl Tuning {
         self.high.min(size.high_max).max(size.high_min)
     }
 
-    /// Returns the number of pages to refill for lists that hold `count` pages. If the lists can grow and the zone is
-    /// not below its high mark (`is_scarce`), also raises the number of pages that the lists may hold by a batch.
+    /// Returns the number of pages to refill for lists that hold `count` pages. If the lists can grow, also raises
+    /// their limit by a batch, unless the zone is below its high mark (`is_scarce` returns `true`).
     pub(super) fn refill(&mut self, size: PerCpuSize, count: u32, is_scarce: impl FnOnce() -> bool) -> u32 {
         if !size.can_grow() {
             return size.batch;
@@ -95,8 +95,8 @@ impl Tuning {
 
     /// Records that a page was freed to the lists. Returns the limit: the number of pages at which the lists are
     /// flushed. With [`Rule::SixBatches`] the limit is fixed. With other rules, the limit is at most four batches while
-    /// kswapd works for the zone. While kswapd does not work for the zone and the zone is below its high mark
-    /// (`is_scarce`), the limit of lists that can grow is `high_min`.
+    /// kswapd works for the zone. At other times, the limit of lists that can grow is `high_min` if the zone is below
+    /// its high mark (`is_scarce` returns `true`).
     pub(super) fn limit_at_free(
         &mut self,
         rule: Rule,

@@ -52,8 +52,8 @@ pub fn min_free_kbytes(choices: &Choices, lowmem_pages: u64, zones: u64) -> u64 
 /// Divisor of [`Choices::watermark_scale_factor`] and of the boost factor, which count in ten-thousandths.
 const SCALE_PARTS: u64 = 10_000;
 
-/// Returns the marks of a zone of `pages` pages; all zones together have `lowmem_pages` pages. Neighbouring marks are
-/// at least `scale_factor` ten-thousandths of the zone apart.
+/// Returns the marks of a zone. The zone has `pages` pages, and all zones of the machine together have `lowmem_pages`
+/// pages. Neighbouring marks are at least `scale_factor` ten-thousandths of the zone's pages apart.
 #[must_use]
 pub fn marks(min_free_kbytes: u64, pages: u64, lowmem_pages: u64, scale_factor: u64) -> Marks {
     let min = min_free_kbytes / 4 * pages / lowmem_pages;

@@ -2,9 +2,9 @@
 
 /// The type of an element of a large array that is all zero at first.
 ///
-/// The trait cannot be implemented outside of this module, because [`Segments`](crate::page_cache::Segments) relies on
-/// the length of the array that the implementation returns. The only implementation is for all types that `bytemuck`
-/// calls [`Zeroable`](bytemuck::Zeroable), a trait that is unsafe to implement.
+/// Every type that implements [`Zeroable`](bytemuck::Zeroable) of `bytemuck` implements this trait. No other module can
+/// implement the trait, because [`Segments`](crate::page_cache::Segments) relies on the length of the array that the
+/// implementation returns.
 ///
 /// ```compile_fail,E0119
 /// struct Own(u64);
@@ -27,7 +27,7 @@ pub(crate) fn zeroes<T: Element>(n: usize) -> Option<Box<[T]>> {
 }
 
 mod sealed {
-    /// See [`super::Element`].
+    /// The hidden part of [`super::Element`], which other modules cannot implement.
     pub trait Zeroes: Sized + Send + Sync {
         /// Returns `n` elements of zero; returns `None` if the system does not grant the memory.
         fn zeroes(n: usize) -> Option<Box<[Self]>>;

@@ -84,7 +84,7 @@ const fn has_no_groups(groups: &u16) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeLayout {
-    /// The zones, lowest first.
+    /// The zones of the node, from the one with the lowest addresses to the one with the highest.
     pub zones: Vec<ZoneLayout>,
 }
 
@@ -97,7 +97,7 @@ pub struct ZoneLayout {
     /// Number of pages that the allocator manages: the present pages without those reserved at boot.
     pub managed_pages: u64,
     /// Number of pages to which the zone may grow ([`super::Memory::online_pages`]); 0 for a zone that does not grow.
-    /// Descriptors of absent pages are not touched.
+    /// The descriptors of pages that the zone does not have yet are not touched, so they take no memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spanned_pages: u64,
     /// Number of pages that are put on the free lists at the start; `None` for all pages. The other pages are put there
@@ -221,11 +221,11 @@ pub(super) const LARGEST_BLOCK_PAGES: u64 = 1 << (MAX_ORDERS - 1);
 pub struct ZoneFlag(u32);
 
 impl ZoneFlag {
-    /// Reclaim met dirty pages, and all of them belonged to congested devices. Tasks that wait for the end of
-    /// congestion may therefore sleep.
+    /// Reclaim met dirty pages, and all of them belonged to congested devices. `wait_iff_congested` sleeps only while
+    /// this flag is set.
     pub const CONGESTED: Self = Self(1 << 0);
-    /// Every page that reclaim isolated from the tail of a list was dirty and not queued for writing, so kswapd may
-    /// write file pages.
+    /// Every page that reclaim isolated from the tail of a list was dirty and not queued for writing, so this flag lets
+    /// kswapd write file pages.
     pub const TAIL_LRU_DIRTY: Self = Self(1 << 1);
     /// Reclaim met many pages under writeback at the tail of the lists.
     pub const WRITEBACK: Self = Self(1 << 2);
@@ -354,8 +354,8 @@ impl<M: Machine> Zone<M> {
         self.managed.load(Relaxed)
     }
 
-    /// Returns the number of frames, from `start` on, that have ever been on a free list. The descriptors of later
-    /// frames were never touched.
+    /// Returns the number of frames, from `start` on, that have ever been on a free list. The descriptors of the frames
+    /// after them were never touched.
     pub fn online(&self) -> u64 {
         self.online.load(Relaxed)
     }
@@ -366,7 +366,7 @@ impl<M: Machine> Zone<M> {
         self.deferred.load(Relaxed)
     }
 
-    /// Returns the number of frames, from `start` on, that the allocator has ever had. The rest of the zone was never
+    /// Returns the number of frames, from `start` on, that the allocator has ever had. The frames after them were never
     /// present.
     pub fn present(&self) -> u64 {
         self.online() + self.deferred()
@@ -535,13 +535,13 @@ impl<M: Machine> Zone<M> {
         self.reclaim.flags.fetch_or(flag.0, Relaxed);
     }
 
-    /// Sets a flag and returns whether it was clear before.
+    /// Sets a flag of the zone. Returns whether the flag was clear before.
     #[must_use]
     pub fn try_set(&self, flag: ZoneFlag) -> bool {
         self.reclaim.flags.fetch_or(flag.0, Relaxed) & flag.0 == 0
     }
 
-    /// Clears a flag.
+    /// Clears a flag of the zone.
     pub fn clear(&self, flag: ZoneFlag) {
         if self.is(flag) {
             self.reclaim.flags.fetch_and(!flag.0, Relaxed);
@@ -566,7 +566,7 @@ impl<M: Machine> Zone<M> {
 }
 
 impl<M: Machine> std::fmt::Display for Zone<M> {
-    /// Writes the name of `/proc/zoneinfo`: `Node 0, zone Normal`.
+    /// Writes the zone's name as `/proc/zoneinfo` does: `Node 0, zone Normal`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Node {}, zone {}", self.node.0, self.kind.name())
     }
@@ -577,7 +577,7 @@ impl<M: Machine> std::fmt::Display for Zone<M> {
 pub struct Node {
     /// The number of the node.
     pub id: NodeId,
-    /// The zones of the node, lowest first.
+    /// The zones of the node, from the one with the lowest addresses to the one with the highest.
     pub zones: Vec<ZoneId>,
     /// For each class zone (highest usable [`ZoneKind`]), the zones to allocate from, in order of preference.
     pub zonelists: [Vec<ZoneId>; 3],

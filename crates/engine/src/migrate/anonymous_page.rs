@@ -63,8 +63,8 @@ impl<M: Machine> Migrate<M> {
     }
 }
 
-/// Returns which pages of a folio the page-table entries of a region map, as numbers of the pages within the folio. The
-/// folio begins at page `index` of the region. The caller holds the lock of the entries.
+/// Returns those pages of a folio that a region's page-table entries map, as numbers counted from the folio's first
+/// page. The folio begins at page `index` of the region. The caller holds the lock of the entries.
 fn mapped_parts<M: Machine>(region: &Region<M>, index: u32, folio: Folio) -> impl Iterator<Item = u32> + '_ {
     (0..folio.pages()).filter(move |n| region.entry(index + n).frame() == Some(folio.page(*n)))
 }

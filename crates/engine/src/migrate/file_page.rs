@@ -12,8 +12,8 @@ const UNUSED: u32 = 2;
 
 impl<M: Machine> Migrate<M> {
     /// Moves a locked folio of a file. The folio's mappings are removed meanwhile and then restored; a fault waits for
-    /// the folio's lock. Hazard pointers may hold a folio that is a single page; `held` says which pages they hold. If
-    /// `held` is `None`, a page that hazard pointers may hold is not moved.
+    /// the folio's lock. If the folio is a single page, hazard pointers may hold it; `held` says which pages they hold.
+    /// If `held` is `None`, a page that hazard pointers may hold is not moved.
     pub(super) fn move_file_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
         let Some(file) = owners.file_of(self, from.head).cloned() else { return Move::Never };
         let taken = self.take_mappings(&file, from.head);

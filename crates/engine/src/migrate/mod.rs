@@ -89,9 +89,10 @@ impl<M: Machine> Migrate<M> {
         Self { lru }
     }
 
-    /// Moves isolated folios to other frames. `heads` has the first frame of each folio. `target` returns a free block
-    /// of the given order, which lies in the zone of the folio and has no reference. If `target` returns `None`, the
-    /// folio stays. Returns the number of moved pages, and the folios that were not moved. The calling task may sleep.
+    /// Moves isolated folios to other frames. `heads` has the first frame of each folio. `target` is called with an
+    /// order, and returns a free block of this order that lies in the folios' zone and has no reference. It returns
+    /// `None` if there is no such block. A folio for which no block is found stays. Returns the number of moved pages,
+    /// and the folios that were not moved. The calling task may sleep.
     ///
     /// The call never waits for the lock of a folio. In Linux, a caller outside of reclaim may wait for the lock
     /// (mechanisms/reclaim, 23.7). Here the wait might not end: in a small zone, the holder of the lock may itself wait
@@ -152,7 +153,7 @@ impl<M: Machine> Migrate<M> {
         result
     }
 
-    /// Frees a target block that was not used.
+    /// Frees a block that was meant to receive a folio, but was not used.
     pub(crate) fn free_target(&self, head: FrameNumber, order: Order) {
         self.free(head, order, Warmth::Hot);
     }

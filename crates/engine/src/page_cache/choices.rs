@@ -3,7 +3,7 @@
 use crate::choice::choices;
 
 choices! {
-    /// Locks of the indexes.
+    /// How the indexes of files and of the swap cache are locked.
     [page_cache]
 
     /// The lock under which the index of a file or of the swap cache is changed.

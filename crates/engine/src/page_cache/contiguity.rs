@@ -54,8 +54,8 @@ impl Guess {
     }
 }
 
-/// The guesses of one file. They are written without a lock, so the trust may miss some pages. Missed pages do no harm,
-/// because a guess is only a hint.
+/// The guesses of one file. Tasks write them without a lock, so a page that one task records may be lost. This does no
+/// harm, because a guess is only a hint.
 #[derive(Debug, Default)]
 pub(super) struct Contiguity(Segments<AtomicU64>);
 

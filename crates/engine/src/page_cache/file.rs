@@ -2,7 +2,7 @@
 
 use super::file_index::FileIndex;
 use super::segments::Segments;
-use machine::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use machine::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
 
 /// The value for "no block yet". No page has block 0 of the device, because this block belongs to the file system
@@ -44,6 +44,8 @@ pub struct File<M: Machine> {
     /// flag. The flusher takes the file off its list, which clears the flag, and then looks for tags. At least one of
     /// the two tasks must see the step of the other, so all four steps are sequentially consistent.
     pub(crate) is_listed: AtomicBool,
+    /// Number of the memory control group for which the flusher writes the file (`writeback.group_limits`).
+    pub(crate) writeback_group: AtomicU16,
     /// `true` while a task writes the file's dirty pages. If two tasks wrote the file at the same time, they would
     /// write single pages instead of extents.
     pub(crate) is_being_written: AtomicBool,
@@ -61,7 +63,7 @@ pub struct File<M: Machine> {
     /// Number of failed writes of the file (`errseq_t`). A caller that stores the number can later see whether another
     /// write has failed.
     failed_writes: AtomicU32,
-    /// The value of `failed_writes` up to which failures were reported to callers without a handle of their own.
+    /// The value of `failed_writes` up to which failures were reported to callers that pass no handle of the file.
     pub(crate) reported: AtomicU32,
     /// The page of the last failed write, and the code of the error.
     last_failure: AtomicU64,
@@ -77,9 +79,9 @@ pub(crate) struct FailedPages {
     pub(crate) pages: AtomicI64,
     /// Number of failed pages that are being written again.
     pub(crate) retried: AtomicI64,
-    /// `true` if a failed page was written successfully since the flusher last continued with failed pages.
+    /// `true` if a failed page was written successfully since the flusher last began to write failed pages again.
     pub(crate) has_recovered: AtomicBool,
-    /// Page at which the flusher continues with failed pages.
+    /// Number of the page at which the flusher continues when it next writes failed pages again.
     pub(crate) next: AtomicU32,
 }
 
@@ -129,6 +131,7 @@ impl<M: Machine> File<M> {
             placement,
             writeback_index: AtomicU32::new(0),
             is_listed: AtomicBool::new(false),
+            writeback_group: AtomicU16::new(0),
             is_being_written: AtomicBool::new(false),
             written_wait: machine.wait_queue(),
             syncs_waiting: AtomicU32::new(0),
@@ -164,7 +167,8 @@ impl<M: Machine> File<M> {
         self.length.fetch_max(bytes, Ordering::AcqRel);
     }
 
-    /// Makes the file `bytes` bytes long. Contents behind the new end are lost, and the caller drops their pages.
+    /// Makes the file `bytes` bytes long. Contents after the new end are lost; the caller removes their pages from
+    /// memory.
     pub(crate) fn set_length(&self, bytes: u64) {
         self.length.store(bytes, Ordering::SeqCst);
         if let Placement::Placed { stored_pages, .. } = &self.placement {
@@ -206,7 +210,7 @@ impl<M: Machine> File<M> {
         }
     }
 
-    /// Sets the block of a page.
+    /// Records the block of the device at which a page is stored, for a page that has no block yet.
     pub(crate) fn set_block(&self, index: u32, block: u64) {
         match &self.placement {
             Placement::Delayed(blocks) => blocks.get_or_make(index as usize).store(block, Ordering::Release),
@@ -258,8 +262,8 @@ impl<M: Machine> File<M> {
         WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
     }
 
-    /// Returns the number of writes of the file that have failed so far. A handle that is opened at this count reports
-    /// only later failures.
+    /// Returns the number of writes of the file that have failed so far. A new handle stores this number, and so
+    /// reports only later failures.
     #[must_use]
     pub fn failed_writes(&self) -> u32 {
         self.failed_writes.load(Ordering::Acquire)

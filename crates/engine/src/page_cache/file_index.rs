@@ -13,7 +13,7 @@ pub use super::tags::Tag;
 use super::tags::Tags;
 use crate::memory::{FRAMES_MAX, Folio, Frame, FrameTable, Latched};
 use crate::slab::index_nodes::{NODE_PAGES, NodePlace};
-use machine::atomic::{AtomicU32, Ordering};
+use machine::atomic::{AtomicU32, AtomicU64, Ordering};
 use machine::{FrameNumber, prefetch};
 use std::ops::Range;
 
@@ -127,7 +127,7 @@ pub struct FileIndex {
     /// Number of pages in each node of the index (64 slots, as in the kernel's radix tree). `node_places` says where
     /// each node lies in a slab. Both arrays are empty if nodes take no memory.
     node_pages: Segments<AtomicU32>,
-    node_places: Segments<AtomicU32>,
+    node_places: Segments<AtomicU64>,
     pages: Pages,
     /// Largest page number that was ever stored in the index, plus 1.
     end: AtomicU32,
@@ -380,16 +380,16 @@ impl FileIndex {
         self.end.load(Ordering::SeqCst)
     }
 
-    /// Tags a page. The caller has the page's lock, or ends the page's writeback.
+    /// Tags a page. The caller has the page's lock, or handles the end of the page's writeback.
     pub fn set_tag(&self, index: u32, tag: Tag) {
         self.tags.set(index, tag);
     }
 
     /// Removes a page's tag. The caller has the page's lock, or ends the page's writeback.
     ///
-    /// The tag was set before the caller took the lock, or before the write was submitted that the caller ends. There
-    /// is one exception: a writer that dirties a page while the page's write fails may set the tag later. Then the tag
-    /// stays, which does no harm.
+    /// In general the tag was set before the caller took the lock or, if the caller handles the end of a write, before
+    /// that write began. There is one exception: if a task dirties a page while the page's write fails, the task may
+    /// set the tag after this call. Then the tag stays, which does no harm.
     pub fn clear_tag(&self, index: u32, tag: Tag) {
         self.tags.clear(index, tag);
     }

@@ -73,8 +73,8 @@ const fn is_before(begun: u32, number: u32) -> bool {
 /// The state that all readers with hazard pointers share: counts of barriers ([`machine::Hazards::barrier`]), and the
 /// tasks and pages that wait until readers release pages.
 pub(crate) struct Readers<M: Machine> {
-    /// Number of barriers that have begun, which is also the number of the last barrier that has begun. `barriers_done`
-    /// is the number of the last complete barrier.
+    /// Number of barriers that have begun so far, which is also the number of the barrier that began last.
+    /// `barriers_done` is the number of the last complete barrier.
     barriers_begun: AtomicU32,
     barriers_done: AtomicU32,
     /// Number of tasks that wait until readers release a page, plus the number of pages in `cut_off`.
@@ -117,8 +117,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Closes a page to readers with hazard pointers, because the page's marks of use were cleared, and such readers
-    /// would set no new marks. The caller has a reference to the page.
+    /// Closes a page to readers with hazard pointers, because the page's marks of use were cleared. Readers with hazard
+    /// pointers set no marks, so reclaim would not see their use of the page. The caller has a reference to the page.
     #[inline]
     pub fn close_page(&self, frame: FrameNumber, owners: &mut FileOwners<M>) {
         let descriptor = &self.frames[frame];
@@ -190,7 +190,7 @@ impl<M: Machine> PageCache<M> {
         self.readers.waits.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the pages that readers still hold out of `pages`, and keeps them until readers release them;
+    /// Removes from `pages` the pages that readers still hold, and keeps these pages until readers release them;
     /// [`PageCache::let_go`] then returns them. All of the pages in `pages` have left their files, and the caller has a
     /// reference to each.
     pub(crate) fn keep_held(&self, pages: &mut Vec<FrameNumber>) {

@@ -15,8 +15,8 @@ use crate::memory::{Flags, Frame};
 use machine::atomic::Ordering::SeqCst;
 use machine::{FrameNumber, Machine, Nanos, Step, WaitReason, Waiting};
 
-/// Time after which a task that waits for a latch claims the next turn. With a shorter time, each change of a page that
-/// several tasks change would cost a context switch. The time is about as long as a request to a disk takes.
+/// Time after which a task that waits for a latch claims the next turn. With a shorter time, tasks that often change
+/// the same page would switch contexts at each change. The time is about as long as a request to a disk takes.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
 /// The value of a queue's claim while no task has claimed the next turn. No frame has this number.
@@ -36,8 +36,8 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Takes the shared latch of a page, and claims the next turn at once, so that other waiters come later. The
-    /// calling task may sleep.
+    /// Takes the shared latch of a page, and claims the next turn at once, so that other waiting tasks get the latch
+    /// later. The calling task may sleep.
     pub(crate) fn latch_next(&self, frame: FrameNumber) {
         self.latch_counted(frame, false, Nanos(0));
     }

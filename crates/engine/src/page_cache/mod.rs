@@ -82,7 +82,8 @@ pub use read_state::{ReadPattern, ReadState};
 pub use segments::Segments;
 pub use shadow::Shadow;
 
-use crate::memory::{Flags, Folio, Owner};
+use crate::memory::{Flags, Folio, GroupId, KernelMemory, Owner};
+use crate::slab::index_nodes::{NODE_BYTES, NodePlace};
 use crate::slab::{EmptySlab, Slab};
 use crate::stat::Gauge;
 use arrayvec::ArrayVec;
@@ -96,7 +97,7 @@ use table::Table;
 /// Largest number of pages that leave a file at once ([`PageCache::remove_file_pages`]).
 pub(crate) const REMOVALS_MAX: usize = 32;
 
-/// The slabs of index nodes that became empty when a folio left its file. Usually there are none.
+/// The slabs of index nodes that became empty when a folio left its file. Mostly the list is empty.
 type EmptySlabs = Vec<EmptySlab>;
 
 /// The layer (*floor*) of the engine that holds files and their cached pages.
@@ -106,8 +107,8 @@ pub struct PageCache<M: Machine> {
     pub choices: Choices,
     files: M::Lock<Table<File<M>>>,
     page_queues: Vec<M::WaitQueue>,
-    /// For each wait queue in `page_queues`, the page whose latch goes next to a task that has waited long and has
-    /// claimed the next turn; `NOBODY` if no task has claimed it (see [`latch`]).
+    /// For each wait queue in `page_queues`, the page whose latch a task has claimed; `NOBODY` if there is none. A task
+    /// that has waited long claims the latch, to get it before other tasks (see [`latch`]).
     next_at_queues: Vec<AtomicU32>,
     /// Pages whose last reference was dropped by a task that had looked them up; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
@@ -274,8 +275,9 @@ impl<M: Machine> PageCache<M> {
                 }
             };
             if self.index_nodes.slabs().is_some() {
+                let group = self.frames.group(frame);
                 for n in 0..folio.pages() {
-                    file.index.add_to_node(page + n, || self.index_nodes.take());
+                    file.index.add_to_node(page + n, || self.take_node(group));
                 }
             }
             shadow
@@ -289,6 +291,21 @@ impl<M: Machine> PageCache<M> {
         self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
     }
 
+    /// Takes a node of an index for a group, which is charged for it.
+    fn take_node(&self, group: GroupId) -> NodePlace {
+        if let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) {
+            groups.take_object(group, KernelMemory::SlabReclaimable, NODE_BYTES, 0);
+        }
+        self.index_nodes.take(group)
+    }
+
+    /// Frees a node. If the node's slab is then empty and is not kept, returns the slab's block, which the caller has to
+    /// free.
+    fn give_node(&self, place: NodePlace) -> Option<EmptySlab> {
+        self.free_object(place.group, KernelMemory::SlabReclaimable, NODE_BYTES);
+        self.index_nodes.give(place)
+    }
+
     /// Subtracts the pages of a folio from the page counts of the index's nodes, after the folio left its file. The
     /// folio began at page `page` of the file. Returns the slabs that have become empty. The caller holds the lock of
     /// the index.
@@ -296,7 +313,7 @@ impl<M: Machine> PageCache<M> {
         let mut empty = EmptySlabs::new();
         if self.index_nodes.slabs().is_some() {
             let left = (page..page + folio.pages()).filter_map(|page| file.index.remove_from_node(page));
-            empty.extend(left.filter_map(|place| self.index_nodes.give(place)));
+            empty.extend(left.filter_map(|place| self.give_node(place)));
         }
         empty
     }

@@ -194,7 +194,7 @@ impl UsedParts {
         })
     }
 
-    /// Returns the first used part from `part` on, before `end`.
+    /// Returns the number of the first used part that is at least `part` and less than `end`.
     fn next(&self, part: usize, end: usize) -> Option<usize> {
         let mut mask = u64::MAX << (part % 64);
         let mut word = part / 64;

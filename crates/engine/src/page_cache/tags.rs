@@ -33,15 +33,16 @@ impl Tag {
     pub(super) const ALL: [Self; 3] = [Self::Dirty, Self::Writeback, Self::WriteFailed];
 }
 
-/// Number of pages that have their bits in one word.
+/// Number of pages whose bits for a tag share one word.
 const WORD_PAGES: usize = u64::BITS as usize;
-/// Number of places that one count covers directly. A place is a word or, on higher floors, a lower count.
+/// Number of places that one count covers directly. A place is a word or, on higher floors, a count of the floor below.
+/// A count is the number of its places that are not 0.
 const FAN_OUT: usize = 64;
 /// Number of levels (*floors*) of the tower of counts. A count of the highest floor covers 64 GiB of a file, and the
 /// largest file has 256 counts of this floor.
 const FLOORS: usize = 3;
 
-/// Returns the number of words that one count of the floor `floor` covers.
+/// Returns the number of words (64 pages each) that one count on the floor `floor` of the tower covers.
 const fn words_of(floor: usize) -> usize {
     FAN_OUT.pow(floor as u32 + 1)
 }
@@ -132,8 +133,8 @@ impl Tags {
         None
     }
 
-    /// Returns whether the count of floor `floor` that covers a word is zero, so that none of the pages that it covers
-    /// is tagged.
+    /// Returns whether the count on floor (level) `floor` that covers the word `word` is zero, so that none of the
+    /// pages under this count is tagged.
     fn is_empty(&self, floor: usize, word: usize) -> bool {
         self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
     }
@@ -169,7 +170,8 @@ impl Tags {
         }
     }
 
-    /// Returns the sum of all counts of the highest floor, which is 0 if no page of the file is tagged.
+    /// Returns the sum of all counts on the highest floor (level) of the tower of counts. The sum is 0 if no page of
+    /// the file is tagged.
     #[cfg(test)]
     pub fn counted(&self) -> u32 {
         let highest = &self.tower[FLOORS - 1];

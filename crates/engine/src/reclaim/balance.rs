@@ -92,8 +92,8 @@ impl<M: Machine> Reclaim<M> {
         pages > self.zones_up_to(node, usize::MAX).map(|(_, zone)| zone.managed()).sum::<u64>() / 4
     }
 
-    /// Returns whether a pass over a node's zones has brought the node so far that kswapd has done enough
-    /// (`reclaim.zone_balance`).
+    /// Returns whether kswapd has done enough for a node after a pass over the node's zones. `reclaim.zone_balance`
+    /// says how much is enough.
     fn is_pass_enough(&self, node: NodeId, request: Request, pass: &NodePass) -> bool {
         match self.choices.zone_balance {
             ZoneBalance::QuarterOfUsable | ZoneBalance::AnyUsableZone => self.is_node_balanced(node, request),
@@ -154,8 +154,8 @@ impl<M: Machine> Reclaim<M> {
             .filter(move |(kind, _)| *kind <= classzone)
     }
 
-    /// Returns the lruvecs whose pages can serve requests of a class zone on a node, that of the highest zone first.
-    /// The class zone is the highest zone that a request can use.
+    /// Returns the lruvecs whose pages can serve requests of a class zone on a node. The lruvec of the highest zone
+    /// comes first. The class zone is the highest zone that a request can use.
     pub(super) fn lruvecs_of_node(&self, node: NodeId, classzone: usize) -> impl Iterator<Item = Reach<'_, M>> {
         self.lruvecs(self.zones_up_to(node, classzone).rev().map(|(_, zone)| zone))
     }
@@ -167,8 +167,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the number of the node's highest zone that is not balanced; `None` if all zones are. Ages a few pages of
-    /// this zone and of the zones above it.
+    /// Returns the number of the node's highest zone that is not balanced; `None` if all zones are balanced. Ages a few
+    /// pages of this zone and of the zones above it.
     fn highest_unbalanced(&self, node: NodeId, control: &mut ScanControl) -> Option<usize> {
         for (kind, zone) in self.zones_up_to(node, usize::MAX).rev() {
             if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
@@ -192,8 +192,8 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).map(|(_, zone)| self.reclaimable_pages(zone)).sum()
     }
 
-    /// Records, in all lruvecs of a node, the priority at which a run of kswapd over the node ended, even in lruvecs in
-    /// which the run had nothing to do.
+    /// Records the priority at which kswapd's run over a node ended, in all lruvecs of the node. This includes lruvecs
+    /// in which the run had nothing to do.
     fn end_node_at_priority(&self, node: NodeId, priority: u32) {
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| reach.lruvec.end_at_priority(priority));
     }

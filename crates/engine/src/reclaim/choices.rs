@@ -8,10 +8,11 @@ choices! {
 
     /// Number of pages that kswapd frees from one zone in one pass.
     kswapd_target: KswapdTarget = Unbounded, drawn 36 {
-        /// There is no limit: each list is scanned for its whole share, however many pages were freed. Kswapd therefore
-        /// frees pages in large bursts.
+        /// There is no limit: kswapd scans as much of each list as the priority prescribes, even after many pages were
+        /// freed. Kswapd therefore frees pages in large bursts.
         Unbounded,
-        /// The number of pages of the zone's high watermark, and at least one cluster (32 pages).
+        /// In one pass, kswapd frees as many pages from a zone as the zone's high watermark says, and at least one
+        /// cluster (32 pages).
         HighWatermark,
     }
 
@@ -44,15 +45,16 @@ choices! {
 
     /// The dirty file pages that reclaim itself writes.
     pageout_trigger: PageoutTrigger = Always, drawn 41 {
-        /// All dirty file pages that were not used lately. Kswapd writes them, and so do tasks that reclaim. Memory is
-        /// freed without the flusher, by I/O requests of one page, in LRU order.
+        /// Reclaim writes all dirty file pages that were not used lately. Kswapd does so, and so do tasks that reclaim.
+        /// Memory is freed without the flusher, by I/O requests of one page, in LRU order.
         Always,
-        /// Pages that kswapd meets at a priority below 10.
+        /// Reclaim writes pages that kswapd meets at a priority below 10.
         Priority,
-        /// Pages that kswapd meets after the tail of the zone's file list was all dirty and not queued for I/O.
+        /// Reclaim writes pages that kswapd meets after the tail of the zone's file list was all dirty and not queued
+        /// for I/O.
         DirtySeen,
-        /// Pages that kswapd meets dirty for the second time, after the tail of the zone's file list was all dirty and
-        /// not queued for I/O.
+        /// Reclaim writes pages that kswapd meets dirty for the second time, after the tail of the zone's file list was
+        /// all dirty and not queued for I/O.
         DirtySeenTwice,
         /// None: dirty pages of files are left to the flusher.
         Never,
@@ -68,13 +70,13 @@ choices! {
         Plugged,
     }
 
-    /// The treatment of a page under writeback that reclaim meets.
+    /// What reclaim does with a page that is under writeback.
     writeback_met: WritebackMet = Keep, drawn 42 {
         /// Reclaim keeps the page. The page then goes round its list once more, even if its write has ended meanwhile.
         Keep,
         /// Reclaim marks the page to be freed at the end of its writeback, and keeps the page until then. A task whose
-        /// memory cgroup is at its limit waits for a page that it finds already marked: since this page has gone round
-        /// its list, the disk is slower than the scan.
+        /// memory cgroup is at its limit waits for a page that it finds already marked. Such a page has gone round its
+        /// list while it was written, so the disk is slower than the scan.
         Mark,
         /// As `mark`, but in a zone that is marked as full of pages under writeback, kswapd counts the pages that it
         /// meets for the second time. If there are any, kswapd stalls after the list.
@@ -91,7 +93,8 @@ choices! {
     }
 
     /// The time at which reclaim looks at the state of the pages of a scanned list, to count those that are dirty or
-    /// under writeback. These counts decide whether a zone is marked.
+    /// under writeback. These counts decide whether a zone is marked as congested, full of dirty pages or full of pages
+    /// under writeback.
     dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
         /// Each dirty page, file or anonymous, is counted by its state when reclaim decides whether to write the page.
         AtWrite,
@@ -99,7 +102,7 @@ choices! {
         OnSight,
     }
 
-    /// Wait of reclaim after a scanned list.
+    /// The wait of reclaim after it has scanned a list.
     list_stall: ListStall = Never, drawn 45 {
         /// If many pages of the list were under writeback, reclaim waits until a congested queue has room. Kswapd
         /// waits, too.
@@ -107,10 +110,10 @@ choices! {
         /// Reclaim waits 100 ms if all pages of the list were dirty and not queued, or if it met a page under writeback
         /// for the second time. Direct reclaim also waits until a congested queue has room.
         WhenDirtyUnqueued,
-        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until the write of one
-        /// of the pages that it waits for has ended, at most 10 ms.
+        /// If all pages of the list were under writeback, or dirty and not queued, reclaim waits until a page that it
+        /// has marked to be freed is written, at most 10 ms.
         ForWriteback,
-        /// Reclaim does not wait after a scanned list.
+        /// Reclaim does not wait after it has scanned a list.
         Never,
         /// Reclaim waits after a whole pass, not after a list, and the wait depends on which pages the pass met. If
         /// kswapd met a page under writeback for the second time, it waits, at most 100 ms, until 32 pages of the node
@@ -118,7 +121,7 @@ choices! {
         ReclaimThrottle,
     }
 
-    /// Wait of direct reclaim between passes.
+    /// The wait of direct reclaim between two passes.
     direct_nap: DirectNap = CongestionWait, drawn 46 {
         /// Below priority 10, direct reclaim waits until a congested queue has room, at most 100 ms. If no queue is
         /// congested, it waits the whole 100 ms.
@@ -147,7 +150,7 @@ choices! {
 
     /// What kswapd does for a request of an order above 0.
     high_order: HighOrder = ByReclaim, drawn 49 {
-        /// Kswapd reclaims until there are free blocks of that order.
+        /// Kswapd reclaims until there are free blocks of the requested order.
         ByReclaim,
         /// Kswapd reclaims single pages until compaction could make a block. In a zone in which compaction already
         /// could make one, kswapd reclaims nothing.
@@ -183,37 +186,38 @@ choices! {
         /// Kswapd skips no zone: it shrinks every zone up to the highest zone that lacks pages. Kswapd is done after a
         /// pass in which no zone lacked pages when kswapd reached it.
         NeverLeft,
-        /// Eight times the high mark, so that all zones are aged together. A small zone is emptied far more than the
-        /// request needs.
+        /// Kswapd skips a zone whose free pages exceed eight times its high mark, so that all zones are aged together.
+        /// A small zone is emptied far more than the request needs.
         EightTimesHigh,
-        /// The high mark plus a hundredth of the zone, or plus the low mark if that is less.
+        /// Kswapd skips a zone whose free pages exceed its high mark by more than a hundredth of the zone, or than the
+        /// low mark if that is less.
         Balance,
     }
 
     /// The zones that kswapd checks before it sleeps.
     sleep_test: SleepTest = EveryZone, drawn 53 {
-        /// Every zone, for the requested order, even if kswapd gave up on that order.
+        /// Kswapd checks every zone for the requested order, even if it gave up on that order.
         EveryZone,
-        /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up *less* than a
-        /// quarter of the node: the test is inverted, so that kswapd stays awake after success.
+        /// For order 0, kswapd checks every zone. For a higher order, it sleeps if the balanced zones make up *less*
+        /// than a quarter of the node: the test is inverted, so that kswapd stays awake after success.
         QuarterInverted,
-        /// For order 0, every zone. For a higher order, kswapd sleeps if the balanced zones make up more than a
-        /// quarter of the node.
+        /// For order 0, kswapd checks every zone. For a higher order, it sleeps if the balanced zones make up more than
+        /// a quarter of the node.
         Quarter,
-        /// The zones that count for `zone_balance`, if it is `any-usable-zone`. With any other value of `zone_balance`,
-        /// the zones that count for its value `quarter-of-usable`. The check is for the order and the zones that
-        /// kswapd's last run achieved.
+        /// Kswapd sleeps if the node is balanced for the request that kswapd's last run has fulfilled: its order, and
+        /// the zones that it can use. The rule for this is `any-usable-zone` if that is the kernel's value of
+        /// `zone_balance`, and otherwise `quarter-of-usable`.
         NodeBalance,
     }
 
-    /// The part of the requests that kswapd remembers.
+    /// What kswapd remembers of the requests that wake it: the highest order and, with most values, also a zone.
     kswapd_request: KswapdRequest = Order, drawn 54 {
         /// The highest order requested. Each run of `balance_pgdat` covers all zones; an order that kswapd gave up on
         /// is forgotten.
         Order,
         /// The highest order requested, and the lowest class zone of the requests that raised this order. (The class
-        /// zone is the highest zone that a request can use.) The next step depends on what the run of `balance_pgdat`
-        /// achieved.
+        /// zone is the highest zone that a request can use.) If a request is stricter than the one that the last run of
+        /// `balance_pgdat` met, kswapd works for it at once; otherwise kswapd tries to sleep first.
         OrderAndClasszone,
         /// As `order-and-classzone`, except that after a run that failed, kswapd tries to sleep before it reads a new
         /// request.
@@ -231,7 +235,7 @@ choices! {
         Always,
     }
 
-    /// Wait of kswapd between passes that freed little, below priority 10.
+    /// The wait of kswapd below priority 10, after a pass that freed little.
     kswapd_nap: KswapdNap = Always, drawn 56 {
         /// Kswapd waits until a congested queue has room, at most 100 ms, however few pages are free.
         Always,
@@ -251,13 +255,13 @@ choices! {
 
     /// The pages that are taken off the lists for a request of an order above 0.
     lumpy_reclaim: LumpyReclaim = ByOrder, drawn 58 {
-        /// As `aligned-blocks`, with these differences: pages of all lists are taken only for costly orders, but then
-        /// at every priority; a page that cannot be taken does not end its block; active pages also become inactive by
-        /// blocks.
+        /// Pages are taken as with `aligned-blocks`, with three differences. Pages of all lists are taken only for
+        /// costly orders, but then at every priority. A page that cannot be taken does not end its block. Active pages
+        /// also become inactive by blocks.
         ByOrder,
-        /// The pages at the tail, each with the other pages of its aligned block of that order, up to the first page
-        /// that cannot be taken. Pages of all lists are taken, used or not, in two cases: below priority 10, and for
-        /// costly orders. This makes blocks, but takes pages in use.
+        /// Pages are taken from the tail, each with the other pages of its aligned block of that order, up to the first
+        /// page that cannot be taken. Pages of all lists are taken, used or not, in two cases: below priority 10, and
+        /// for costly orders. This makes blocks, but takes pages in use.
         AlignedBlocks,
         /// The pages at the tail, each with the other pages of its aligned block of that order that are on the same
         /// list, up to the first page that cannot be taken. A page in use is not taken for its block.
@@ -300,8 +304,8 @@ choices! {
     deferred_objects: DeferredObjects = All, drawn 67 {
         /// All deferred objects, up to twice the size of the cache.
         All,
-        /// At most half as many objects as the cache holds, if the call itself is due to scan less than a quarter of
-        /// the cache.
+        /// As `all`, with one limit: if a call would scan less than a quarter of the cache without the deferred
+        /// objects, it scans at most half of the cache with them.
         Damped,
     }
 
@@ -323,8 +327,7 @@ choices! {
         AfterNap,
     }
 
-    /// Behaviour of kswapd after a request of an order above 0, if kswapd freed less than a cluster (32 pages) for this
-    /// request.
+    /// What kswapd does if it freed less than a cluster (32 pages) for a request of an order above 0.
     failed_order: FailedOrder = Kept, drawn 74 {
         /// Kswapd continues for the order.
         Kept,
@@ -332,15 +335,15 @@ choices! {
         GivenUp,
     }
 
-    /// Wait of reclaim because too many pages are under writeback.
+    /// The wait of reclaim while too many pages are under writeback: more than 1.1 times the dirty limit.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
         /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
-        /// system or do I/O also wait 100 ms after every zone.
+        /// system or do I/O wait once after every zone, at most 100 ms, whether or not the limit is exceeded.
         AlwaysWithoutFs,
         /// If more pages are under writeback than the limit, reclaim waits until fewer are.
         ByLimit,
-        /// While more pages are under writeback than the limit, reclaim waits until one of the pages that it waits for
-        /// is written. Each such wait takes at most 10 ms.
+        /// While more pages are under writeback than the limit, reclaim waits until a page that it has marked to be
+        /// freed is written. Each such wait takes at most 10 ms.
         ForWriteback,
         /// Reclaim never waits until fewer pages are under writeback. It waits only for single pages that it meets.
         Never,
@@ -353,11 +356,11 @@ choices! {
 
     /// The unit that kswapd shrinks in a pass. The value `node` works only with `kswapd_priority = "by-scan-volume"`.
     kswapd_scope: KswapdScope = Zones, drawn 118 {
-        /// Single zones: each zone that lacks pages, up to the highest such zone.
+        /// Single zones, one after the other: from the lowest zone up to the highest one that lacks pages.
         Zones,
-        /// The lists of the whole node, once a pass. The target is the sum of the high marks of all zones that the
-        /// request can use. Kswapd checks whether the node is balanced before each pass, and does not look at single
-        /// zones.
+        /// Kswapd shrinks the lists of the whole node, once a pass. The target is the sum of the high marks of all
+        /// zones that the request can use. Kswapd checks whether the node is balanced before each pass, and does not
+        /// look at single zones.
         Node,
     }
 
@@ -374,26 +377,29 @@ choices! {
         /// As `shared-by-priority`, but walks of all priorities share a position, and every reclaim except kswapd ends
         /// its walk once it has freed enough. A reclaim that frees nothing starts again, and then visits all groups.
         SharedPosition,
+        /// As `shared-by-priority`, but every reclaim except kswapd ends its walk once it has freed enough.
+        SharedEndingEarly,
     }
 
     /// Condition under which a zone counts as hopeless: reclaim expects to free nothing there (`all_unreclaimable`).
     hopeless: Hopeless = ByScan, drawn 119 {
-        /// The zone's lists were scanned six times over without a page going back to the zone's free lists.
+        /// A zone is hopeless when its lists were scanned six times over without a page going back to its free lists.
         ByScan,
-        /// The kswapd of the zone's node came down to its lowest priority 16 times in a row and freed nothing. Kswapd
-        /// then sleeps, and is not woken, until a task frees pages itself. A direct reclaim that frees nothing reports
-        /// that nothing can be freed, however many pages it scanned. After 16 such reports in a row, memory counts as
-        /// exhausted.
+        /// A zone is hopeless when the kswapd of its node came down to its lowest priority 16 times in a row and freed
+        /// nothing. Kswapd then sleeps, and is not woken, until a task frees pages itself. A direct reclaim that frees
+        /// nothing reports that nothing can be freed, however many pages it scanned. After 16 such reports in a row,
+        /// memory counts as exhausted.
         ByFailures,
     }
 
     /// The progress after which kswapd's failures are counted from 0 again. It is used only with
     /// `hopeless = "by-failures"`.
     failures_reset: FailuresReset = AnyProgress, drawn 162 {
-        /// Any reclaim of the node's pages that frees a page, also the reclaim of a control group at its limit. A group
-        /// that reclaims again and again keeps kswapd awake, although kswapd itself frees nothing.
+        /// Failures are counted anew after any reclaim of the node's pages that frees a page, even the reclaim of a
+        /// control group at its limit. A group that reclaims again and again keeps kswapd awake, although kswapd itself
+        /// frees nothing.
         AnyProgress,
-        /// A reclaim that frees a page and leaves the node balanced.
+        /// Failures are counted anew after a reclaim that frees a page and leaves the node balanced.
         Balanced,
     }
 }

@@ -31,7 +31,7 @@ pub struct ScanControl {
     pub scanned: u64,
     /// Number of pages that were freed.
     pub reclaimed: u64,
-    /// In direct reclaim, the sum of `scanned` over all priorities, because `scanned` is reset at each priority.
+    /// In direct reclaim, the sum of `scanned` over all priorities. `scanned` itself is reset at each priority.
     pub scanned_in_all: u64,
     /// Counts of the scanned pages, by what became of them. Only direct reclaim reports these counts.
     pub met: Met,
@@ -48,7 +48,7 @@ pub struct ScanControl {
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
-    /// `true` before the first pass, and also after a pass in which a scan freed so many pages that the next pass need
+    /// `true` before the first pass, and also after a pass in which a scan freed many pages. The next pass then need
     /// not begin with ageing (`memcgs_need_aging`, inverted).
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
@@ -56,8 +56,8 @@ pub struct ScanControl {
     /// `true` if walks visit all groups of the target's subtree, because walks that ended sooner found nothing
     /// (`memcg_full_walk`).
     pub walks_all: bool,
-    /// A walk over the list of groups counts `reclaimed` minus this value as its freed pages. `None` outside of such a
-    /// walk.
+    /// During a walk over the list of groups, the part of `reclaimed` that does not count as freed by this walk; `None`
+    /// outside of such a walk.
     pub walk_from: Option<u64>,
     /// `true` if a scan has begun a new generation of its lruvec.
     pub has_aged: bool,
@@ -73,8 +73,9 @@ pub struct ScanControl {
     /// Number of pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
     /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless
-    /// (`all_unreclaimable`), because tasks may have released pages in these zones since. If swap is full, reclaim
-    /// looks for pages in the swap cache. If other tasks hold all inactive pages, reclaim looks at active pages.
+    /// (`all_unreclaimable`), because tasks may have released pages there after the zones were marked. If swap is full,
+    /// reclaim looks for pages in the swap cache. If other tasks hold all inactive pages, reclaim looks at active
+    /// pages.
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,

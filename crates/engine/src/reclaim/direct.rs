@@ -18,9 +18,9 @@ pub(crate) enum Progress {
     Freed(u64),
     /// No page was freed, but another try is worth it.
     Hope,
-    /// No page was freed. Outside of hopeless (`all_unreclaimable`) zones, no page was scanned at any priority. Either
-    /// other tasks hold all pages of these zones, or the kernel's choices keep reclaim from the pages that are not
-    /// held.
+    /// No page was freed, and in zones that are not marked hopeless (`all_unreclaimable`) no page was even scanned at
+    /// any priority. Either other tasks hold all pages there, or the kernel's choices keep reclaim from the pages that
+    /// no task holds.
     Blind,
     /// No page was freed, but the task has waited for a page under writeback. Another try may then free pages.
     Waited,
@@ -171,8 +171,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits, after nothing could be freed, if more than half of the reclaimable pages of some zone are under
-    /// writeback. Linux 4.7 to 5.15 do so before they count the reclaim as fruitless.
+    /// Waits if more than half of the reclaimable pages of some zone are under writeback. Called after a reclaim that
+    /// freed nothing. Linux 4.7 to 5.15 wait in this case before they count the reclaim as fruitless.
     fn wait_if_mostly_written(&self, zonelist: &[ZoneId]) {
         let mut zones = zonelist.iter().map(|id| self.zone(*id));
         if zones.any(|zone| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone)) {

@@ -44,7 +44,7 @@ pub struct SeenPage {
     pub was_unmapped: bool,
 }
 
-/// The rights and rules of a scan.
+/// What a scan may do with pages, and for whom it scans. The fate of each page depends on this.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRights {
     /// `true` if mapped pages may be taken.
@@ -85,32 +85,33 @@ impl ScanRights {
     }
 }
 
-/// The fate of a page: either a step, after which the fate is decided again, or an end.
+/// The fate of a page: the next step that reclaim takes with the page. Unless it is the last step, the fate is decided
+/// again afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Step: the page counts as scanned.
+    /// The next step is to count the page as scanned.
     Count,
-    /// Step: wait until the page is written.
+    /// The next step is to wait until the page is written.
     WaitForWrite,
-    /// Step: ask the policy for a verdict.
+    /// The next step is to ask the policy for a verdict.
     Judge,
-    /// Step: split the large folio into single pages.
+    /// The next step is to split the large folio into single pages.
     Split,
-    /// Step: give the page a place in swap.
+    /// The next step is to give the page a place in swap.
     AddToSwap,
-    /// Step: unmap the page.
+    /// The next step is to unmap the page.
     Unmap,
-    /// Step: write the page. This is the end, unless the page is clean and locked afterwards.
+    /// The next step is to write the page. It is the last step, unless the page is clean and locked afterwards.
     Pageout,
-    /// End: do with the page, which is under writeback, what the [`Writeback`] says.
+    /// The last step is to do with the page, which is under writeback, what the [`Writeback`] says.
     Unwritten(Writeback),
-    /// End: mark the page, so that it is freed as soon as the flusher has written it.
+    /// The last step is to mark the page, so that it is freed as soon as the flusher has written it.
     LeaveToFlusher,
-    /// End: put the page back on its list.
+    /// The last step is to put the page back on its list.
     Keep(Why),
-    /// End: put the page on the active list.
+    /// The last step is to put the page on the active list.
     Activate(Why),
-    /// End: take the page from its owner and free it.
+    /// The last step is to take the page from its owner and free it.
     Remove,
 }
 
@@ -253,7 +254,7 @@ pub struct DirtyPage {
     pub may_write_file: bool,
     /// The verdict on the page's recent use.
     pub verdict: Verdict,
-    /// `true` if the caller may enter the file system or do the I/O for the write.
+    /// `true` if the caller may do what the write needs: enter the file system for a file, or do I/O for swap.
     pub may_enter_fs: bool,
 }
 

@@ -16,7 +16,8 @@ use machine::{Func, Machine};
 pub(crate) struct GroupReclaim {
     /// The group whose pages are reclaimed, with those of its descendants.
     pub(crate) group: GroupId,
-    /// Number of pages that the reclaim is to free. It tries to free at least a cluster (32 pages).
+    /// Number of pages that the reclaim is to free. If the number is less than a cluster (32 pages), a cluster is to be
+    /// freed.
     pub(crate) pages: u64,
     /// The flags of the request for which pages are reclaimed.
     pub(crate) gfp: Gfp,

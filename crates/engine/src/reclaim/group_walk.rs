@@ -15,8 +15,8 @@ use machine::{Machine, Step};
 enum Walk {
     /// The pass visits all groups of the subtree.
     All,
-    /// The pass visits the groups that follow a position, which the walks of all reclaimers share. With `ends_early`,
-    /// the walk ends once enough pages were freed.
+    /// The pass visits the groups that follow a position. All reclaimers share this position, so that each goes on
+    /// where the others have come to. With `ends_early`, the walk ends once enough pages were freed.
     Shared {
         /// The index of the position in [`crate::lru::Lruvec::walks`].
         position: usize,
@@ -64,23 +64,24 @@ impl<M: Machine> Reclaim<M> {
         match self.choices.group_walk {
             _ if control.is_kswapd => Walk::All,
             GroupWalk::All => Walk::All,
-            GroupWalk::SharedByPriority => {
+            GroupWalk::SharedByPriority | GroupWalk::SharedEndingEarly => {
                 let priority = if control.priority > DEF_PRIORITY { DEF_PRIORITY } else { control.priority };
-                Walk::Shared { position: priority as usize, ends_early: control.is_cgroup }
+                let ends_early = control.is_cgroup || matches!(self.choices.group_walk, GroupWalk::SharedEndingEarly);
+                Walk::Shared { position: priority as usize, ends_early }
             }
             GroupWalk::SharedPosition if control.walks_all => Walk::All,
             GroupWalk::SharedPosition => Walk::Shared { position: 0, ends_early: true },
         }
     }
 
-    /// Returns whether a reclaim that freed nothing may have left out groups, because its walks share a position with
-    /// others. If so, makes the reclaim's later walks visit all groups.
+    /// Returns whether a reclaim that freed nothing may have left out groups, because its walks share a position in the
+    /// tree with other reclaims. If so, makes the reclaim's later walks visit all groups.
     pub(super) fn begins_full_walk(&self, control: &mut ScanControl) -> bool {
         let was_partial = self.groups.is_some()
             && !control.walks_all
             && match self.choices.group_walk {
                 GroupWalk::SharedPosition => !(self.memcg_lru.is_some() && control.is_global()),
-                GroupWalk::All | GroupWalk::SharedByPriority => false,
+                GroupWalk::All | GroupWalk::SharedByPriority | GroupWalk::SharedEndingEarly => false,
             };
         control.walks_all |= was_partial;
         was_partial
@@ -121,8 +122,9 @@ impl<M: Machine> Reclaim<M> {
         !is_within_low || control.breaks_low
     }
 
-    /// Walks over the old generation of the node's list of groups until enough was freed (`shrink_many`). For kswapd,
-    /// only the pages that this walk freed count towards the aim; for a task, all pages that its reclaim has freed do.
+    /// Walks over the groups of the old generation in the node's list of groups, and shrinks them until enough pages
+    /// were freed (`shrink_many`). Kswapd counts only the pages that this walk freed; a task counts all pages that its
+    /// reclaim has freed.
     fn shrink_listed_groups(
         &self,
         task: &mut Task,
@@ -153,8 +155,8 @@ impl<M: Machine> Reclaim<M> {
         control.walk_from = None;
     }
 
-    /// Visits a group of a walk over the list of groups. Returns the place in the list to which the group moves, or
-    /// `None` if the group stays where it is (`shrink_one`).
+    /// Visits a group in a walk over the list of groups: shrinks its lruvecs, if its protection allows it. Returns the
+    /// place in the list to which the group moves, or `None` if the group stays where it is (`shrink_one`).
     fn shrink_listed_group(
         &self,
         task: &mut Task,

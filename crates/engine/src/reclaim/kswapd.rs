@@ -17,10 +17,10 @@ const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 /// this time are added to the distance from the min mark to the low mark (`MarkDistance::ByRate`).
 ///
 /// Kswapd gets a CPU a few milliseconds after it was woken, even when other threads compete for the CPU. 2, 5, 10 and
-/// 20 ms were tried with two threads on two CPUs that take 470 thousand reclaimed pages a second. With 5 ms, one task
-/// in ten thousand reclaims for itself and 5 % of memory is unused; with 20 ms, 11 % is unused. With 16 threads on the
-/// two CPUs and 5 ms, one task in a thousand reclaims for itself if the system gives kswapd short slices (Linux 6.12),
-/// and otherwise one in a hundred.
+/// 20 ms were tried with two threads on two CPUs; the threads took 470 thousand reclaimed pages a second. With 5 ms,
+/// one request in ten thousand led to direct reclaim, and 5 % of memory was unused; with 20 ms, 11 % was unused. With 5
+/// ms and 16 threads on the two CPUs, one request in a thousand led to direct reclaim if the system gave kswapd short
+/// slices (Linux 6.12), and otherwise one in a hundred.
 const MARKS_LEAD: Nanos = Nanos::from_millis(5);
 
 /// Shortest time between two changes of the watermarks. A rate that is measured over a shorter time is mostly noise.
@@ -43,11 +43,12 @@ const ANY_CLASSZONE: u32 = 2;
 pub struct Requests {
     /// `true` while kswapd sleeps. Only then do tasks check the watermarks and wake kswapd.
     is_sleeping: AtomicBool,
-    /// The highest order requested since kswapd last looked.
+    /// The highest order that was requested since kswapd last took the request.
     max_order: AtomicU32,
-    /// The lowest class zone of the requests that raised `max_order`.
+    /// The class zone of the request that raised `max_order`. If several requests raised it, the lowest of their class
+    /// zones.
     classzone: AtomicU32,
-    /// The highest class zone requested since kswapd last looked, plus 1; 0 for none.
+    /// The highest class zone that was requested since kswapd last took the request, plus 1; 0 if there was no request.
     highest: AtomicU32,
 }
 
@@ -80,7 +81,8 @@ impl Requests {
         let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
     }
 
-    /// Notes that kswapd is about to sleep. From here on, a task whose request kswapd does not see wakes kswapd.
+    /// Notes that kswapd is about to sleep. From now on, either kswapd sees the request of a task, or the task wakes
+    /// kswapd.
     pub fn begin_sleep(&self) {
         self.is_sleeping.store(true, Relaxed);
         fence(SeqCst);
@@ -142,16 +144,17 @@ pub(super) struct NodeState<M: Machine> {
 /// Number and durations of kswapd's runs of `balance_pgdat`, here named calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KswapdCalls {
-    /// Number of calls that began, or were in progress when the counters were reset.
+    /// Number of runs of `balance_pgdat` that began after the counters were reset, or were in progress then.
     pub calls: u64,
-    /// Duration of the longest call; a call in progress counts up to now.
+    /// Duration of the longest run; a run in progress counts up to now.
     pub longest: Nanos,
     /// Sum of the durations of all calls.
     pub total: Nanos,
 }
 
 impl KswapdCalls {
-    /// Returns the counts and durations of these calls and of another kswapd's calls together.
+    /// Adds the calls of another kswapd to these: returns the sums of the numbers and of the durations, and the longest
+    /// of all calls.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -187,8 +190,8 @@ impl CallTimes {
         self.total.fetch_add(time, Relaxed);
     }
 
-    /// Returns the durations of calls up to `now`, and resets the counters. The next result counts a call in progress
-    /// again, from `now` on.
+    /// Returns the number and the durations of calls, and resets the counters. A call in progress counts up to `now`;
+    /// the next result counts it again, from `now` on.
     pub fn take(&self, now: Nanos) -> KswapdCalls {
         let goes_on = self.calls.load(Relaxed) > 0 && self.began.load(Relaxed) != Self::NONE;
         if goes_on {
@@ -285,8 +288,9 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns kswapd's next request with `KswapdRequest::Order`, which regards only the orders of requests. Returns at
-    /// once if an order above that of `wanted` was requested; otherwise tries to sleep first. After a sleep, the order
-    /// stays noted during the run of `balance_pgdat`, so that requests up to this order are forgotten when the run ends.
+    /// once if an order above that of `wanted` was requested; otherwise tries to sleep first. The order that is
+    /// returned after a sleep stays noted during the run of `balance_pgdat`. So requests up to this order that come
+    /// during the run are forgotten when the run ends.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;

@@ -24,6 +24,7 @@ mod removals;
 pub mod shrink_lruvec;
 pub mod shrink_pages;
 pub mod shrink_slab;
+mod soft_limit;
 pub mod throttle;
 pub mod zone_reclaim;
 
@@ -42,8 +43,8 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Nanos, Order, Step};
 use std::ops::Deref;
 
-/// Divisor of the number of a zone's pages. The quotient is the largest balance gap: the number of pages above the high
-/// mark at which kswapd stops.
+/// Divisor of a zone's number of pages. The quotient is the largest *balance gap*. Kswapd reclaims in a zone until the
+/// zone's free pages exceed the high mark by the balance gap.
 const BALANCE_GAP_RATIO: u64 = 100;
 
 /// Number of consecutive failures of kswapd that make a node hopeless (`MAX_RECLAIM_RETRIES`).
@@ -56,8 +57,8 @@ pub struct Reclaim<M: Machine> {
     pub choices: Choices,
     node_states: Vec<NodeState<M>>,
     first_priority_zero: M::Lock<Option<PriorityZero>>,
-    /// The queue of tasks that wait until a page is written; woken when the write of a page that reclaim waits for has
-    /// ended.
+    /// The queue of tasks that wait until a page is written. They are woken whenever a page is written that reclaim has
+    /// marked to be freed.
     pub(crate) written: M::WaitQueue,
     /// `true` if the engine's tasks, such as kswapd, have ended. Then no task waits for their work.
     pub(crate) is_abandoned: AtomicBool,

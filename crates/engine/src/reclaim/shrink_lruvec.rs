@@ -157,8 +157,8 @@ impl<M: Machine> Reclaim<M> {
         stay
     }
 
-    /// Sets flags of the zone, such as `CONGESTED`, by the states of the pages of a scanned list, and waits accordingly
-    /// (mechanisms/reclaim, 12.3).
+    /// Sets flags of the zone, such as `CONGESTED`, according to `counts`, the states of a scanned list's pages, and
+    /// waits as `reclaim.list_stall` says (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(
         &self,
         reach: Reach<'_, M>,
@@ -220,10 +220,10 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns whether compaction needs more free pages from this lruvec (mechanisms/reclaim, 24).
     ///
-    /// By mechanisms/reclaim, 24, a request with `__GFP_REPEAT` goes on while a round scans any page. But the lists may
-    /// hold pages that cannot leave: dirty pages that no task writes, and anonymous pages without a swap slot if both
-    /// families share a list. Each round scans such pages again. So the request ends once as many pages were scanned
-    /// without success as the zone has on lists.
+    /// In Linux, a request with `__GFP_REPEAT` goes on while a round scans any page. But the lists may hold pages that
+    /// cannot leave: dirty pages that no task writes, and anonymous pages without a swap slot if both families share a
+    /// list. Each round scans such pages again. So here the request ends once as many pages were scanned without
+    /// success as the zone has on lists.
     #[doc(alias = "should_continue_reclaim")]
     fn should_continue(&self, reach: Reach<'_, M>, control: &ScanControl, round: Round) -> bool {
         let order = control.order;

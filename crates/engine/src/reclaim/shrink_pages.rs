@@ -27,7 +27,8 @@ pub struct ListCounts {
     pub dirty: u64,
     /// Number of dirty file pages whose write has not begun.
     pub unqueued_dirty: u64,
-    /// Number of pages whose device is congested, or that an earlier scan has met under writeback, too.
+    /// Number of pages whose device is congested, plus the number of other pages under writeback that an earlier scan
+    /// met under writeback already.
     pub congested: u64,
     /// Number of pages under writeback.
     pub writeback: u64,
@@ -58,7 +59,7 @@ enum Outcome {
     FreeUnlessHeld,
 }
 
-/// The pages of one call of `shrink_pages`, by their fate as far as it is decided.
+/// The pages whose fate a call of `shrink_pages` has decided so far, in a list for each kind of fate.
 struct PageList<M: Machine> {
     owners: Owners<M>,
     removals: Removals<M>,
@@ -156,7 +157,7 @@ impl<M: Machine> Reclaim<M> {
         list.survivors
     }
 
-    /// Removes the pages that were left for the end from their owners, and frees all pages of `list` that can be freed.
+    /// Frees all pages of `list` that can be freed. Pages that still belong to an owner are first taken from the owner.
     /// Returns the number of freed pages.
     fn free_list(
         &self,
@@ -195,10 +196,9 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Adds a page to `survivors`. From then on, reclaim takes no page for the sake of a whole block, because the
-    /// survivor's block cannot become free, unless the survivor is being written and will be free soon. With
-    /// `LumpyReclaim::ByOrder` a survivor changes nothing, because the requested order alone decides whether blocks are
-    /// taken.
+    /// Adds a page to `survivors`. If the survivor is not being written, its block cannot become free soon, so from
+    /// then on reclaim takes no more pages only to free a whole block. With `LumpyReclaim::ByOrder` a survivor changes
+    /// nothing, because the requested order alone decides whether blocks are taken.
     fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
         survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
@@ -300,7 +300,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Updates the facts that a step may have changed, or that another task may have changed meanwhile.
+    /// Brings `seen`, the facts known of a page, up to date: reads again those that a step or another task may have
+    /// changed.
     fn see_again(&self, seen: &mut SeenPage, reach: Reach<'_, M>, frame: FrameNumber, control: &ScanControl) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -430,8 +431,8 @@ impl<M: Machine> Reclaim<M> {
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// Counts a dirty page at the decision whether to write it, unless `reclaim.dirty_accounting` says that pages are
-    /// counted on sight.
+    /// Counts a dirty page when reclaim decides whether to write the page, unless `reclaim.dirty_accounting` says that
+    /// pages are counted on sight.
     fn count_at_write(&self, counts: &mut ListCounts) {
         counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
     }

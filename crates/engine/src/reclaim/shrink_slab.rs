@@ -3,6 +3,7 @@
 use super::Reclaim;
 use super::choices::{DeferredObjects, StolenPages};
 use crate::lru::CLUSTER;
+use crate::memory::KernelMemory;
 use crate::slab::object_cache::{DEFAULT_SEEKS, ObjectKind, SHRINK_BATCH, Shrunk};
 use crate::stat::Event;
 use crate::task::Task;
@@ -27,8 +28,8 @@ pub(super) struct Dropped {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Scans a part of each object cache, in proportion to the share of the `lru_pages` pages on LRU lists that reclaim
-    /// has scanned (`scanned`). Returns what was dropped.
+    /// Scans a part of each object cache. The part is in proportion to `scanned` / `lru_pages`, the share of the pages
+    /// on LRU lists that reclaim has scanned. Returns what was dropped.
     pub(super) fn shrink_slab(&self, task: &mut Task, scanned: u64, lru_pages: u64) -> Dropped {
         let _span = self.machine.span(Func::ShrinkSlab);
         let scanned = if scanned == 0 { CLUSTER } else { scanned };
@@ -84,6 +85,9 @@ impl<M: Machine> Reclaim<M> {
     /// reclaim's target.
     fn free_shrunk(&self, task: &Task, kind: ObjectKind, shrunk: &Shrunk) -> u64 {
         let mut freed: u64 = shrunk.slabs.iter().map(|slab| self.free_slab(*slab)).sum();
+        for group in &shrunk.groups {
+            self.free_object(*group, KernelMemory::SlabReclaimable, kind.bytes());
+        }
         for id in &shrunk.files {
             // The file was opened while its object was being dropped: its pages stay.
             if self.file(*id).is_some_and(|file| file.is_open()) {

@@ -21,8 +21,8 @@ const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
 
 /// A task's right to reclaim directly. When the value is dropped, the right passes to a waiting task.
 pub(crate) struct DirectTurn<'a, M: Machine> {
-    /// The reclaim whose counter is lowered when the turn is dropped; `None` if the number of reclaimers is not
-    /// limited.
+    /// The [`Reclaim`] whose count of direct reclaimers is lowered when the turn is dropped; `None` if the number of
+    /// reclaimers is not limited.
     counted_by: Option<&'a Reclaim<M>>,
 }
 
@@ -100,8 +100,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a page that reclaim waits for is written, but at most for 10 ms. The limit is needed because
-    /// reclaim may mark a page just after the page's write has ended. Does not sleep if `is_needed` returns `false`.
+    /// Sleeps until a page that reclaim has marked to be freed is written, but at most for 10 ms. The limit is needed
+    /// because reclaim may mark a page just after the page's write has ended; then nothing wakes the task. Does not
+    /// sleep if `is_needed` returns `false`.
     pub(super) fn wait_for_written(&self, reason: WaitReason, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;
@@ -117,8 +118,8 @@ impl<M: Machine> Reclaim<M> {
         self.dirty_pages() > 0
     }
 
-    /// Waits while much more than the dirty limit is under writeback: if reclaim wrote more pages, they would only wait
-    /// in queues.
+    /// Waits while the number of pages under writeback is more than 1.1 times the dirty limit. If reclaim wrote more
+    /// pages, these would only wait in queues.
     pub(super) fn throttle_vm_writeout(&self, gfp: Gfp) {
         let may_do_all = gfp.io && gfp.fs;
         let until_written = match self.choices.writeout_throttle {

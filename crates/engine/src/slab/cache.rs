@@ -10,7 +10,7 @@
 
 use super::Slab as Floor;
 use super::choices::SlabOrder;
-use crate::memory::Gfp;
+use crate::memory::{Gfp, KernelMemory};
 use crate::stat::Gauge;
 use machine::{FrameNumber, Lock, LockClass, Machine, Order, PAGE_BYTES, PerCpu};
 use std::collections::BTreeMap;
@@ -62,6 +62,15 @@ impl SlabKind {
         match self {
             Self::Reclaimable => Gauge::NrSlabReclaimable,
             Self::Unreclaimable => Gauge::NrSlabUnreclaimable,
+        }
+    }
+
+    /// Returns the kind of kernel memory as which groups are charged for the objects of a slab of this kind.
+    #[must_use]
+    pub const fn memory(self) -> KernelMemory {
+        match self {
+            Self::Reclaimable => KernelMemory::SlabReclaimable,
+            Self::Unreclaimable => KernelMemory::SlabUnreclaimable,
         }
     }
 
@@ -158,8 +167,9 @@ impl Slabs {
         (left > 0).then_some(Current { number, left })
     }
 
-    /// Takes over all free objects of a slab for a CPU and returns them: of the slab `used_up`, whose objects the CPU
-    /// has used up, or of a partly free slab. Returns `None` if no slab has free objects.
+    /// Takes over all free objects of a slab for a CPU, and returns them. If other tasks have freed objects of the slab
+    /// `used_up`, which the CPU has used up, takes these; otherwise takes those of a partly free slab. Returns `None`
+    /// if no slab has free objects.
     fn refill(&mut self, used_up: Option<Current>) -> Option<Current> {
         if let Some(Current { number, .. }) = used_up {
             if let Some(current) = self.take_over(number) {

@@ -8,6 +8,7 @@
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use super::choices::SlabOrder;
+use crate::memory::GroupId;
 use machine::Machine;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,23 +17,27 @@ pub const NODE_PAGES: u32 = 64;
 
 /// Size of a node of an index, in bytes. A node has 64 pointers, three sets of tags, and links to other nodes (Linux
 /// 2.6.37 on x86-64).
-const NODE_BYTES: u64 = 560;
+pub(crate) const NODE_BYTES: u64 = 560;
 
 /// The place of a node: the number of its slab, or a mark for no place if no slab had room when the node was needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodePlace(u32);
+pub struct NodePlace {
+    slab: u32,
+    /// The group to which the node is charged.
+    pub(crate) group: GroupId,
+}
 
 impl NodePlace {
-    const NOWHERE: Self = Self(u32::MAX);
+    const NOWHERE: u32 = u32::MAX;
 
     /// Returns the place as a number for [`NodePlace::of_number`].
-    pub(crate) const fn number(self) -> u32 {
-        self.0
+    pub(crate) const fn number(self) -> u64 {
+        (self.group.0 as u64) << 32 | self.slab as u64
     }
 
     /// Returns the place for a number that [`NodePlace::number`] returned.
-    pub(crate) const fn of_number(number: u32) -> Self {
-        Self(number)
+    pub(crate) const fn of_number(number: u64) -> Self {
+        Self { slab: number as u32, group: GroupId((number >> 32) as u16) }
     }
 }
 
@@ -58,22 +63,22 @@ impl<M: Machine> IndexNodes<M> {
         self.slabs.as_ref()
     }
 
-    /// Takes a node and returns its place. If other tasks have taken the last free places in slabs, the node gets no
-    /// place in memory, because the caller holds a lock and cannot allocate a slab.
-    pub(crate) fn take(&self) -> NodePlace {
+    /// Takes a node for a group and returns its place. If other tasks have taken the last free places in slabs, the node
+    /// gets no place in memory, because the caller holds a lock and cannot allocate a slab.
+    pub(crate) fn take(&self, group: GroupId) -> NodePlace {
         self.nodes.fetch_add(1, Relaxed);
         let slab = self.slabs.as_ref().and_then(SlabCache::take);
-        slab.map_or(NodePlace::NOWHERE, |SlabNumber(number)| NodePlace(number))
+        NodePlace { slab: slab.map_or(NodePlace::NOWHERE, |SlabNumber(number)| number), group }
     }
 
     /// Frees a node. If the node's slab is then empty and is not kept, returns the slab's block, which the caller has
     /// to free.
     pub(crate) fn give(&self, place: NodePlace) -> Option<EmptySlab> {
         self.nodes.fetch_sub(1, Relaxed);
-        if place == NodePlace::NOWHERE {
+        if place.slab == NodePlace::NOWHERE {
             return None;
         }
-        self.slabs.as_ref()?.give(SlabNumber(place.0))
+        self.slabs.as_ref()?.give(SlabNumber(place.slab))
     }
 
     /// Returns the number of nodes of all indexes.

@@ -7,6 +7,7 @@
 
 use super::cache::{EmptySlab, SlabCache, SlabKind, SlabNumber};
 use super::choices::SlabOrder;
+use crate::memory::GroupId;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
@@ -20,9 +21,9 @@ pub const DEFAULT_SEEKS: u64 = 2;
 /// The kind of objects in an object cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Directory entries, of which 21 lie in a page.
+    /// Directory entries. A slab of one page has room for 21 of them.
     Dentry,
-    /// Inodes, of which 4 lie in a page and 32 in a block of order 3.
+    /// Inodes. A slab of one page has room for 4 of them, and a slab of order 3 for 32.
     Inode,
 }
 
@@ -31,7 +32,8 @@ impl ObjectKind {
     pub const ALL: [Self; 2] = [Self::Dentry, Self::Inode];
 
     /// Returns the size of an object in bytes, as on x86-64 with ext4.
-    const fn bytes(self) -> u64 {
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
         match self {
             Self::Dentry => 192,
             Self::Inode => 1016,
@@ -39,9 +41,17 @@ impl ObjectKind {
     }
 }
 
+/// The place of an object in memory.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    slab: SlabNumber,
+    /// The group that the object's memory is charged to.
+    group: GroupId,
+}
+
 #[derive(Debug)]
 struct Object {
-    slab: SlabNumber,
+    place: Place,
     file: Option<u32>,
     is_referenced: bool,
 }
@@ -59,8 +69,8 @@ struct Objects {
 /// The place of the kernel object (dentry or inode) that belongs to a file.
 #[derive(Clone, Copy, Debug)]
 enum FileObject {
-    /// The object is in use, in this slab.
-    Held(SlabNumber),
+    /// The object is in use, at this place.
+    Held(Place),
     /// The object may be dropped: it is in `objects`, under this key.
     Listed(u64),
 }
@@ -98,13 +108,26 @@ pub struct ObjectCache<M: Machine> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 
-/// The objects that a shrink dropped, and the slabs that this left empty.
+/// The result of adding an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Added {
+    /// The object is there.
+    New,
+    /// The file has an object already, so the new one was given up. If this left its slab empty, the caller has to free
+    /// the slab.
+    Known(Option<EmptySlab>),
+}
+
+/// The objects that a shrink dropped, and the slabs that became empty.
 #[derive(Debug, Default)]
 pub struct Shrunk {
     /// Number of objects that were dropped.
     pub objects: u64,
     /// Slabs that have become empty, which the caller has to free.
     pub slabs: Vec<EmptySlab>,
+    /// The groups to which the objects were charged, one for each object that was charged to a group.
+    pub groups: Vec<GroupId>,
     /// Numbers of the files whose objects were dropped.
     pub files: Vec<u32>,
 }
@@ -138,37 +161,38 @@ impl<M: Machine> ObjectCache<M> {
         self.count.load(Relaxed)
     }
 
-    /// Adds an object. `file` is the file to which the object belongs, if any. A file has at most one object in a
-    /// cache: if the file has one already, nothing is added, and the place that was taken in a slab is freed. If the
-    /// slab is then empty, returns the slab, which the caller has to free.
+    /// Adds an object that is charged to `group`. `file` is the file to which the object belongs, if any. A file has at
+    /// most one object in a cache: if the file has one already, nothing is added, and the place that this call took in a
+    /// slab is freed again.
     ///
     /// # Errors
     /// Fails if no slab has a place for the object.
-    pub fn try_add(&self, file: Option<u32>) -> Result<Option<EmptySlab>, NoPlace> {
+    pub fn try_add(&self, file: Option<u32>, group: GroupId) -> Result<Added, NoPlace> {
         let slab = self.slabs.take().ok_or(NoPlace)?;
         let mut objects = self.objects.lock();
         if file.is_some_and(|file| objects.files.contains_key(&file)) {
             drop(objects);
-            return Ok(self.slabs.give(slab));
+            return Ok(Added::Known(self.slabs.give(slab)));
         }
+        let place = Place { slab, group };
         match (self.kind, file) {
             (ObjectKind::Inode, Some(file)) => {
-                objects.files.insert(file, FileObject::Held(slab));
+                objects.files.insert(file, FileObject::Held(place));
             }
             _ => {
-                objects.push_object(Object { slab, file, is_referenced: false });
+                objects.push_object(Object { place, file, is_referenced: false });
                 self.count.fetch_add(1, Relaxed);
             }
         }
-        Ok(None)
+        Ok(Added::New)
     }
 
     /// Records that no task uses a file's object any more. Reclaim may drop the object, but not at the first scan that
     /// meets it.
     pub fn let_go(&self, file: u32) {
         let mut objects = self.objects.lock();
-        if let Some(&FileObject::Held(slab)) = objects.files.get(&file) {
-            objects.push_object(Object { slab, file: Some(file), is_referenced: true });
+        if let Some(&FileObject::Held(place)) = objects.files.get(&file) {
+            objects.push_object(Object { place, file: Some(file), is_referenced: true });
             self.count.fetch_add(1, Relaxed);
         }
     }
@@ -184,7 +208,7 @@ impl<M: Machine> ObjectCache<M> {
         };
         let object = objects.objects.remove(&number).expect("a listed object is there");
         self.count.fetch_sub(1, Relaxed);
-        objects.files.insert(file, FileObject::Held(object.slab));
+        objects.files.insert(file, FileObject::Held(object.place));
         true
     }
 
@@ -207,23 +231,25 @@ impl<M: Machine> ObjectCache<M> {
         self.count.fetch_sub(dropped.len() as u64, Relaxed);
         shrunk.objects += dropped.len() as u64;
         shrunk.files.extend(dropped.iter().filter_map(|object| object.file));
-        shrunk.slabs.extend(dropped.iter().filter_map(|object| self.slabs.give(object.slab)));
+        shrunk.groups.extend(dropped.iter().map(|object| object.place.group).filter(|group| !group.is_root()));
+        shrunk.slabs.extend(dropped.iter().filter_map(|object| self.slabs.give(object.place.slab)));
     }
 
-    /// Drops the object of a file that is being removed. If the object's slab is then empty and is not kept, returns
-    /// the slab's block, which the caller has to free.
-    pub fn remove_file(&self, file: u32) -> Option<EmptySlab> {
-        let slab = {
+    /// Drops the object of a file that is being removed. Returns the group to which the object was charged, and the
+    /// block of the object's slab if the slab is then empty and is not kept. The caller has to free this block. Returns
+    /// `None` if the file has no object.
+    pub fn remove_file(&self, file: u32) -> Option<(GroupId, Option<EmptySlab>)> {
+        let Place { slab, group } = {
             let mut objects = self.objects.lock();
             match objects.files.remove(&file)? {
-                FileObject::Held(slab) => slab,
+                FileObject::Held(place) => place,
                 FileObject::Listed(number) => {
                     self.count.fetch_sub(1, Relaxed);
-                    objects.objects.remove(&number).expect("a listed object is there").slab
+                    objects.objects.remove(&number).expect("a listed object is there").place
                 }
             }
         };
-        self.slabs.give(slab)
+        Some((group, self.slabs.give(slab)))
     }
 }
 

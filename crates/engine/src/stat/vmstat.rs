@@ -521,8 +521,8 @@ impl Gauge {
 /// variants of [`Event`], [`ZoneEvent`] and [`Gauge`] say the unit of each.
 pub type Vmstat = BTreeMap<String, u64>;
 
-/// Returns the snapshot of an engine with one node that has counted nothing. It has the names of all events, of events
-/// by kind of zone, and of gauges, each with the value 0.
+/// Returns the snapshot of an engine that has one node and has counted nothing. The snapshot has the name of every
+/// event, of every zone event once for each kind of zone, and of every gauge, each with the value 0.
 #[must_use]
 pub fn zeroes() -> Vmstat {
     let mut names: Vec<String> = Event::ALL.iter().map(|event| event.name().to_owned()).collect();
@@ -599,10 +599,10 @@ impl ZoneStat {
 /// The gauges of one zone, in pages.
 #[derive(Debug)]
 pub struct Gauges {
-    /// The value of [`Gauge::NrFreePages`]. It is one word, because every request reads it, and because each change is
-    /// of many pages.
+    /// The value of [`Gauge::NrFreePages`]. It is kept in one word, not in rows ([`Sharded`]), because every request
+    /// reads it, and because it changes seldom: by many pages at a time.
     free: Alone,
-    /// All other gauges.
+    /// All gauges other than [`Gauge::NrFreePages`].
     counters: Sharded<{ Gauge::ALL.len() }>,
 }
 

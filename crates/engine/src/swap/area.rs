@@ -108,7 +108,7 @@ impl Slots {
         }
     }
 
-    /// Returns these slots with room for a control group of each slot.
+    /// Makes room to record, for each slot, the control group to which the slot is charged. Returns the slots.
     #[must_use]
     pub fn with_owners(self) -> Self {
         Self { owners: vec![0; self.uses.len()].into_boxed_slice(), ..self }
@@ -120,7 +120,8 @@ impl Slots {
         self.owners.get(slot as usize).map_or(GroupId::ROOT, |owner| GroupId(*owner))
     }
 
-    /// Returns the control group of each slot, in the order of slots; returns nothing if memory has no groups.
+    /// Returns, for each slot in order, the control group to which the slot is charged. Returns nothing if memory has
+    /// no groups.
     pub(crate) fn owners(&self) -> impl Iterator<Item = GroupId> + '_ {
         self.owners.iter().map(|owner| GroupId(*owner))
     }
@@ -147,7 +148,7 @@ impl Slots {
         self.uses.len().saturating_sub(1) as u32
     }
 
-    /// Returns the number of page-table uses of a slot.
+    /// Returns how many page-table entries hold a slot.
     #[must_use]
     pub fn uses(&self, slot: u32) -> u16 {
         self.uses[slot as usize] & !CACHE
@@ -259,13 +260,13 @@ impl Slots {
         }
     }
 
-    /// Counts another page table that refers to the slot.
+    /// Records that one page table more refers to the slot.
     pub fn duplicate(&mut self, slot: u32) {
         assert!(self.uses[slot as usize] != 0, "swap slot {slot} is free");
         self.set_uses(slot, self.uses[slot as usize] + 1);
     }
 
-    /// Counts one page table fewer that refers to the slot. Returns whether the slot is free now.
+    /// Records that one page table fewer refers to the slot. Returns whether the slot is free now.
     pub fn release(&mut self, slot: u32) -> bool {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
         self.set_uses(slot, self.uses[slot as usize] - 1);

@@ -42,10 +42,10 @@ choices! {
 
     /// Number of slots that are read from swap together.
     window: SwapWindows = Fixed, drawn 27, unless "swap slots" in ["0"] {
-        /// `2^page_cluster` slots.
+        /// A fault reads `2^page_cluster` slots.
         Fixed,
-        /// At most `2^page_cluster`; fewer if pages that were read ahead for faults in the same region of memory were
-        /// not used.
+        /// A fault reads at most `2^page_cluster` slots. It reads fewer if pages that were read ahead for faults in the
+        /// same region of memory were not used.
         ByUse,
     }
 }

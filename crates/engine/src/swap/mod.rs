@@ -207,8 +207,8 @@ impl<M: Machine> Swap<M> {
         self.swap.is_nearly_full() || is_full_for(self.frames.group(frame))
     }
 
-    /// Returns whether anonymous pages of a group can go to swap, because a slot is free and `memory.swap.max` allows
-    /// its use.
+    /// Returns whether anonymous pages of a group can go to swap. They can if a slot is free and the group's
+    /// `memory.swap.max` allows one more slot.
     #[inline]
     pub(crate) fn has_swap_room(&self, group: GroupId) -> bool {
         self.swap.free_slots() > 0 && self.groups.as_ref().is_none_or(|groups| groups.swap_room(group) > 0)

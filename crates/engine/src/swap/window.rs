@@ -65,7 +65,7 @@ impl SwapWindow {
         next
     }
 
-    /// Records that `slots` are read together, `ahead` of them as readahead.
+    /// Records that the slots `slots` are read together, and that `ahead` of them are read ahead.
     pub(crate) fn note_read(&self, slots: &Range<u32>, ahead: u32) {
         self.ahead.fetch_add(ahead, Relaxed);
         let nth = self.windows.fetch_add(1, Relaxed) as usize;

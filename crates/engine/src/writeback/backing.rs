@@ -5,8 +5,9 @@ use super::bandwidth::{Bandwidth, Sample};
 use super::blocks::FreeBlocks;
 use super::dirty_limit::DirtyWaits;
 use super::flusher::Work;
+use super::group_limit::OfGroups;
 use super::write_failure::FailedFiles;
-use crate::memory::Flags;
+use crate::memory::{Flags, Groups};
 use crate::page_cache::File;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Step};
@@ -19,9 +20,10 @@ pub struct DeviceLayout {
     pub file_blocks: std::ops::Range<u64>,
 }
 
-/// Writeback's state of one device.
+/// The state that writeback keeps about one device.
 pub struct Backing<M: Machine> {
-    /// The device's number. A file can be a device of its own; then this is the number in [`File::backing`].
+    /// The device's number. For a file that is a device of its own, this is the number in [`File::backing`], not that
+    /// in [`File::device`].
     pub device: DeviceId,
     /// Number of blocks that files may use.
     pub(crate) total_blocks: u64,
@@ -49,6 +51,8 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty_waits: DirtyWaits<M>,
     /// Estimates of the device's speed and of its writers' rates.
     pub(crate) bandwidth: M::Lock<Bandwidth>,
+    /// Counts and estimates by memory control group.
+    pub(crate) of_groups: OfGroups<M>,
     /// `true` if too many pages were dirty when a writer last checked (`bdi->dirty_exceeded`).
     pub(crate) dirty_exceeded: AtomicBool,
     /// Write rate of the device in pages a second, copied from [`Backing::bandwidth`] so that it can be read without
@@ -65,8 +69,9 @@ pub struct Backing<M: Machine> {
 }
 
 impl<M: Machine> Backing<M> {
-    /// Creates writeback's state of a device without dirty pages.
-    pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout) -> Self {
+    /// Creates the state that writeback keeps about a device. No page of the device is dirty at first.
+    /// There may be `groups` memory control groups.
+    pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout, groups: usize) -> Self {
         let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
         Self {
             device,
@@ -84,6 +89,7 @@ impl<M: Machine> Backing<M> {
             dirty_waits: DirtyWaits::new(machine),
             bandwidth: machine.lock(LockClass::Other, Bandwidth::default()),
             write_rate: AtomicU64::new(Bandwidth::default().average_write),
+            of_groups: OfGroups::new(machine, groups),
             dirty_exceeded: AtomicBool::new(false),
             tracked_limit: AtomicU64::new(0),
             met_held: AtomicBool::new(false),
@@ -96,7 +102,7 @@ impl<M: Machine> Backing<M> {
         self.write_rate.load(Relaxed)
     }
 
-    /// Updates the device's estimates, if an update is due.
+    /// Updates the estimates of the device's write rate, if an update is due.
     pub(super) fn update_bandwidth(&self, sample: &Sample) {
         let mut bandwidth = self.bandwidth.lock();
         bandwidth.update(sample);
@@ -120,21 +126,21 @@ const BACKINGS_MAX: usize = 64;
 pub struct Backings<M: Machine>(Box<[OnceLock<Backing<M>>]>);
 
 impl<M: Machine> Backings<M> {
-    /// Creates the devices of `devices`, numbered from 0.
+    /// Creates the devices of `devices`, numbered from 0, with room for `groups` memory control groups.
     ///
     /// # Panics
     /// Panics when there are more devices than [`BACKINGS_MAX`].
-    pub(super) fn new(machine: &M, devices: &[DeviceLayout]) -> Self {
+    pub(super) fn new(machine: &M, devices: &[DeviceLayout], groups: usize) -> Self {
         let backings = Self((0..BACKINGS_MAX).map(|_| OnceLock::new()).collect());
         for layout in devices {
-            assert!(backings.add(machine, layout).is_some(), "more than {BACKINGS_MAX} devices");
+            assert!(backings.add(machine, layout, groups).is_some(), "more than {BACKINGS_MAX} devices");
         }
         backings
     }
 
-    fn add(&self, machine: &M, layout: &DeviceLayout) -> Option<DeviceId> {
+    fn add(&self, machine: &M, layout: &DeviceLayout, groups: usize) -> Option<DeviceId> {
         let free = (0..).zip(&self.0).filter(|(_, place)| place.get().is_none());
-        let mut added = free.map(|(n, place)| (n, place.set(Backing::new(machine, DeviceId(n), layout))));
+        let mut added = free.map(|(n, place)| (n, place.set(Backing::new(machine, DeviceId(n), layout, groups))));
         added.find_map(|(n, result)| result.is_ok().then_some(DeviceId(n)))
     }
 
@@ -148,10 +154,10 @@ impl<M: Machine> Writeback<M> {
     /// Adds a device, whose flusher ([`crate::KernelTask::Flusher`]) the simulator or the library has to start. Returns
     /// `None` if there are too many devices.
     pub fn add_device(&self, layout: &DeviceLayout) -> Option<DeviceId> {
-        self.backings.add(&self.machine, layout)
+        self.backings.add(&self.machine, layout, self.groups.as_ref().map_or(0, Groups::room))
     }
 
-    /// Returns writeback's state of a device.
+    /// Returns the state that writeback keeps about a device.
     ///
     /// # Panics
     /// Panics when there is no device of this number.
@@ -205,9 +211,9 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Reserves blocks as [`Writeback::reserve_blocks`] for a folio that becomes dirty once more, but does not check
-    /// that the device has room. Only the folio's pages after the end of the file have no block, and these pages need a
-    /// block only if the file grows.
+    /// Reserves blocks, as [`Writeback::reserve_blocks`] does, for a folio that becomes dirty once more, but does not
+    /// check that the device has room. Only the folio's pages after the end of the file have no block, and these pages
+    /// need a block only if the file grows.
     pub(crate) fn reserve_blocks_again(&self, file: &File<M>, head: FrameNumber) {
         let blocks = self.pages_without_block(file, head).count() as u64;
         self.backing(file.backing).delayed.fetch_add(blocks, Relaxed);

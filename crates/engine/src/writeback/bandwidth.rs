@@ -10,7 +10,7 @@ use machine::{NANOS_PER_SECOND, Nanos};
 pub const ONE: i64 = 1 << SHIFT;
 const SHIFT: u32 = 10;
 
-/// Interval at which the estimates are updated.
+/// Shortest time between two updates of a device's estimates.
 const INTERVAL: Nanos = Nanos::from_millis(200);
 
 /// The length of time over which the rate of written pages is averaged.
@@ -27,7 +27,7 @@ pub struct Bandwidth {
     written_stamp: u64,
     /// Rate at which pages are written, in pages a second, averaged over [`WINDOW`].
     write: u64,
-    /// Rate at which pages are written, in pages a second: the average over 4 s, smoothed once more.
+    /// Rate at which pages are written, in pages a second: the value of `write`, smoothed once more.
     pub average_write: u64,
     /// Rate at which one writer may dirty pages when the number of dirty pages is at the setpoint, in pages a second.
     pub ratelimit: u64,
@@ -51,7 +51,7 @@ impl Default for Bandwidth {
     }
 }
 
-/// The time, the counts and the limits of a device from which its estimates are updated.
+/// What an update of a device's estimates starts from: the present time, counts of pages, and the dirty limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// The present time.
@@ -136,6 +136,12 @@ impl Bandwidth {
         }
         self.ratelimit = rate.max(1);
         self.balanced = balanced;
+    }
+
+    /// Returns the rate at which a writer may dirty pages at a position, in pages a second.
+    #[must_use]
+    pub const fn rate_at(&self, position: u64) -> u64 {
+        (self.ratelimit * position) >> SHIFT
     }
 
     fn limit(&self, sample: &Sample) -> u64 {

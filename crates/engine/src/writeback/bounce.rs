@@ -14,10 +14,10 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order, Step};
 
-/// Number of page writes of a file that are made from copies after a task has changed, or wanted to change, a page of
-/// the file during the page's write. A copy takes half a microsecond. It may save a task a wait of about a millisecond
-/// for a device. So even if none of these copies saves a wait, all of them together cost no more than one wait. The
-/// value was chosen for this reason, and no other value was tried.
+/// After a task has changed, or wanted to change, a page of a file while the page was being written, this many writes
+/// of the file's pages are made from copies of the pages. A copy takes half a microsecond. It may save a task a wait of
+/// about a millisecond for a device. So even if none of these copies saves a wait, all of them together cost no more
+/// than one wait. The value was chosen for this reason, and no other value was tried.
 const COPIES_AFTER_CHANGE: u32 = 2048;
 
 /// Records that a task changes, or wants to change, a page of a file before the page's write has ended.
@@ -61,8 +61,8 @@ impl<M: Machine> Writeback<M> {
         Some(copy)
     }
 
-    /// Returns the page that was written from a frame: the frame itself, or the page of which the frame is a copy.
-    /// Frees the copy. `interrupt` calls this when a write has ended.
+    /// Returns the own frame of a page that was written from `frame`. If `frame` is a copy of the page, frees the copy.
+    /// `interrupt` calls this when a write has ended.
     pub(crate) fn end_copy(&self, frame: FrameNumber) -> FrameNumber {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::BOUNCE) {

@@ -63,12 +63,22 @@ choices! {
         Apart,
     }
 
+    /// The limits that throttle the writers of a memory control group.
+    group_limits: GroupLimits = Off, drawn 165 {
+        /// Those of all memory.
+        Off,
+        /// Those of all memory, and limits of the group if they are lower. The ratios then refer to the memory that the
+        /// group can have: its pages of files, and as many more pages as its limits and the clean pages of the others
+        /// leave to it. Acts with `access.dirty_throttle = "sleeps"` only.
+        ByGroup,
+    }
+
     /// Number of pages of a file that the flusher writes before it goes on to the next file.
     chunk: WritebackChunk = Fixed, drawn 29 {
-        /// The number of pages that the device writes in half a second, or an eighth of the dirty limit if that is
-        /// less, rounded up to a multiple of 1024.
+        /// The flusher writes as many pages as the device writes in half a second, or an eighth of the dirty limit if
+        /// that is less, rounded up to a multiple of 1024.
         ByBandwidth,
-        /// 1024 pages.
+        /// The flusher writes 1024 pages of a file at a time.
         Fixed,
     }
 

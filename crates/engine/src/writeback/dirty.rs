@@ -31,7 +31,9 @@ impl<M: Machine> Writeback<M> {
             descriptor.note_written();
         }
         self.stat.count(Event::NrDirtied, pages);
-        self.backing(file.backing).dirtied.fetch_add(pages, Relaxed);
+        let backing = self.backing(file.backing);
+        backing.dirtied.fetch_add(pages, Relaxed);
+        backing.of_groups.note_dirtied(self.frames.group(frame), pages);
         self.account_dirty(file, frame);
         pages
     }
@@ -53,7 +55,7 @@ impl<M: Machine> Writeback<M> {
 
     fn account_dirty(&self, file: &File<M>, frame: FrameNumber) {
         self.count_dirty(file, frame, 1);
-        self.list_dirty_file(file);
+        self.list_dirty_file(file, frame);
     }
 
     /// Adds the pages of a folio to the numbers of dirty pages (`sign` 1), or subtracts them (`sign` -1).
@@ -115,6 +117,7 @@ impl<M: Machine> Writeback<M> {
                 let backing = self.backing(file.backing);
                 backing.writeback.fetch_sub(pages as i64, Relaxed);
                 backing.written.fetch_add(pages, Relaxed);
+                backing.of_groups.note_written(self.frames.group(frame), pages);
             }
             None if self.counts_swap_writeback() => self.add_gauge(frame, Gauge::NrWriteback, -(pages as i64)),
             None => {}

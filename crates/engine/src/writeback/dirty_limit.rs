@@ -67,9 +67,9 @@ pub struct DirtyState {
     pub dirty: u64,
 }
 
-/// Divisor of a device's share of the dirty limits. The device always keeps the quotient as its limit, even if other
-/// devices have more dirty pages than their shares. So the dirty pages of all devices exceed the limit by at most a
-/// quarter. The value was chosen, and not found by trials.
+/// Divisor of a device's share of the dirty limits. The limit of the device is always at least the quotient, even if
+/// other devices have more dirty pages than their shares. So the dirty pages of all devices exceed the limit by at most
+/// a quarter. The value was chosen, and not found by trials.
 const SHARE_KEPT: u64 = 4;
 
 /// Returns a device's part of the limits. The device's share is `own_rate` / `all_rates` of the limits. Its part is
@@ -109,9 +109,18 @@ impl<M: Machine> Writeback<M> {
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
         let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
+        self.limits_of(dirtyable, dirtyable)
+    }
+
+    /// Returns the limits for a part of the dirtyable pages. A limit in bytes is shared in proportion.
+    pub(super) fn limits_of(&self, part: u64, dirtyable: u64) -> DirtyLimits {
         let (dirty_ratio, background_ratio) = self.dirty_ratios(dirtyable);
-        let dirty = pages_or(self.choices.dirty_bytes, dirtyable * dirty_ratio / 100);
-        let background = pages_or(self.choices.dirty_background_bytes, dirtyable * background_ratio / 100);
+        let of_part = |bytes, ratio| match pages_or(bytes, 0) {
+            0 => part * ratio / 100,
+            pages => (u128::from(pages) * u128::from(part) / u128::from(dirtyable)) as u64,
+        };
+        let dirty = of_part(self.choices.dirty_bytes, dirty_ratio);
+        let background = of_part(self.choices.dirty_background_bytes, background_ratio);
         DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
     }
 
@@ -145,10 +154,10 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the largest number of the device's own pages that may be dirty, given the dirty limit `dirty` for its
-    /// writers. With [`DeviceLimits::Together`], `dirty` is the limit for all devices, and the device's part of the
-    /// limit is in proportion to its part of all pages ever written. With [`DeviceLimits::Apart`], `dirty` is already
-    /// the device's own limit, and is returned.
+    /// Returns the largest number of pages of one device that may be dirty. `dirty` is the dirty limit that holds for
+    /// the device's writers. With [`DeviceLimits::Apart`], this is the device's own limit, which is returned. With
+    /// [`DeviceLimits::Together`], it is the limit of all devices, and the device gets a part in proportion to its part
+    /// of all pages ever written.
     pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Apart => dirty,

@@ -12,16 +12,16 @@ use super::write::{Purpose, WriteControl};
 use super::{Backing, Writeback};
 use crate::page_cache::{File, Tag};
 use machine::atomic::Ordering::{Relaxed, SeqCst};
-use machine::{DeviceId, Func, Lock, Machine, Nanos, Step};
+use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Nanos, Step};
 use std::collections::VecDeque;
 
-/// A chunk is the amount of a file that the flusher writes before it goes on to the next file. It is a multiple of this
-/// number of pages (4 MiB), or less if fewer pages are to be written.
+/// The unit of the size of a chunk, in pages (4 MiB). A chunk is the amount of a file that the flusher writes before it
+/// goes on to the next file: a multiple of this unit, or less if fewer pages are to be written.
 pub(super) const CHUNK_PAGES: u64 = 1024;
 
 /// A file on a list of dirty files.
 #[derive(Clone, Copy, Debug)]
-struct DirtyFile {
+pub(super) struct DirtyFile {
     id: u32,
     /// Time from which the file counts as dirty: when it became dirty, or when the flusher last could not write all its
     /// dirty pages.
@@ -35,10 +35,26 @@ pub(crate) struct Work {
     dirty: VecDeque<DirtyFile>,
     /// Files that the present round is still to write.
     io: VecDeque<DirtyFile>,
-    /// Files of which the present round wrote a chunk, and that have more dirty pages.
+    /// Files of which a chunk was written in the present round of the flusher, and that still have dirty pages.
     more_io: VecDeque<DirtyFile>,
     /// For each request of another task, the number of pages to write; 0 means all pages.
     requests: VecDeque<u64>,
+}
+
+impl Work {
+    /// Returns the numbers of the listed files, first those that the flusher meets first.
+    pub(super) fn listed(&self) -> Vec<u32> {
+        [&self.io, &self.more_io, &self.dirty].into_iter().flatten().map(|file| file.id).collect()
+    }
+
+    /// Takes a file off its list.
+    pub(super) fn take(&mut self, id: u32) -> Option<DirtyFile> {
+        let mut lists = [&mut self.io, &mut self.more_io, &mut self.dirty].into_iter();
+        lists.find_map(|list| {
+            let at = list.iter().position(|file| file.id == id)?;
+            list.remove(at)
+        })
+    }
 }
 
 /// The reason why the flusher writes.
@@ -53,13 +69,15 @@ enum Reason {
 }
 
 impl<M: Machine> Writeback<M> {
-    /// Puts a file on its device's list of dirty files, unless it is on a list already.
-    pub(super) fn list_dirty_file(&self, file: &File<M>) {
+    /// Puts a file on its device's list of dirty files, unless it is on a list already. `frame` has the page that became
+    /// dirty.
+    pub(super) fn list_dirty_file(&self, file: &File<M>, frame: FrameNumber) {
         if file.is_listed.load(SeqCst) {
             return;
         }
         let mut work = self.backing(file.backing).work.lock();
         if !file.is_listed.swap(true, SeqCst) {
+            self.note_writer(file, frame);
             work.dirty.push_back(DirtyFile { id: file.id, since: self.machine.now() });
         }
     }
@@ -102,14 +120,16 @@ impl<M: Machine> Writeback<M> {
             *periodic_at = self.machine.now() + Nanos::from_millis(self.choices.dirty_writeback_ms);
             wrote += self.write_files(backing, Reason::Periodic);
         }
-        if self.is_over_background(backing) {
+        let (is_over, groups) = (self.is_over_background(backing), self.groups_over_background());
+        if is_over || !groups.is_empty() {
             backing.met_held.store(false, Relaxed);
-            let wrote_now = self.write_files(backing, Reason::Background);
+            let of_all = if is_over { self.write_files(backing, Reason::Background) } else { 0 };
+            let wrote_now = of_all + self.write_for_groups(backing, &groups);
             backing.has_only_held.store(wrote_now == 0 && backing.met_held.load(Relaxed), Relaxed);
             wrote += wrote_now;
         }
         let has_requests = !backing.work.lock().requests.is_empty();
-        has_requests || wrote > 0 && self.is_over_background(backing)
+        has_requests || wrote > 0 && (self.is_over_background(backing) || !self.groups_over_background().is_empty())
     }
 
     fn write_files(&self, backing: &Backing<M>, reason: Reason) -> u64 {
@@ -131,8 +151,9 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Fills the round's list if it is empty: first with files that had more dirty pages than a chunk in earlier
-    /// rounds, then with files that have been dirty for long enough.
+    /// If the flusher's current list of files is empty, fills it: first with the files that had more dirty pages than a
+    /// chunk in earlier rounds, then with dirty files. For [`Reason::Periodic`], only files that have been dirty for
+    /// `writeback.dirty_expire_ms` are taken from the dirty files.
     fn start_round(&self, backing: &Backing<M>, reason: Reason) {
         let mut work = backing.work.lock();
         if !work.io.is_empty() {
@@ -181,7 +202,7 @@ impl<M: Machine> Writeback<M> {
         self.write_round(backing, &mut left)
     }
 
-    fn chunk_pages(&self, backing: &Backing<M>, left: u64) -> u64 {
+    pub(super) fn chunk_pages(&self, backing: &Backing<M>, left: u64) -> u64 {
         match self.choices.chunk {
             WritebackChunk::Fixed => return left.min(CHUNK_PAGES),
             WritebackChunk::ByBandwidth => {}
@@ -194,7 +215,7 @@ impl<M: Machine> Writeback<M> {
         (pages + CHUNK_PAGES) / CHUNK_PAGES * CHUNK_PAGES
     }
 
-    fn requeue(&self, backing: &Backing<M>, file: &File<M>, listed: DirtyFile, used_its_chunk: bool) {
+    pub(super) fn requeue(&self, backing: &Backing<M>, file: &File<M>, listed: DirtyFile, used_its_chunk: bool) {
         let mut work = backing.work.lock();
         let is_dirty = || file.index.next_tagged(0, Tag::Dirty).is_some();
         if is_dirty() {

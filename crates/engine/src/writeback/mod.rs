@@ -17,6 +17,7 @@ pub mod choices;
 mod dirty;
 pub mod dirty_limit;
 pub mod flusher;
+pub mod group_limit;
 mod stable_pages;
 mod write;
 mod write_failure;
@@ -26,6 +27,7 @@ pub use choices::Choices;
 pub use write::WritePage;
 
 use crate::anonymous::Anonymous;
+use crate::memory::Groups;
 use machine::Machine;
 use std::ops::Deref;
 
@@ -56,7 +58,8 @@ impl<M: Machine> Writeback<M> {
     /// Creates this layer of the engine, with devices that have no dirty pages.
     pub fn new(anonymous: Anonymous<M>, choices: Choices, devices: &[DeviceLayout]) -> Self {
         let machine = &anonymous.machine;
-        let backings = Backings::new(machine, devices);
+        let groups = anonymous.groups.as_ref().map_or(0, Groups::room);
+        let backings = Backings::new(machine, devices, groups);
         Self { choices, backings, anonymous }
     }
 }

@@ -19,25 +19,26 @@ pub(crate) enum Purpose {
     /// A task waits for the write of the whole file. The writeback also waits for pages that are already under
     /// writeback, and writes them again if they are dirty.
     Sync,
-    /// The flusher reduces the number of dirty pages. The writeback continues at the page at which the file's last
-    /// writeback ended, and wraps around at the end of the file.
+    /// The flusher reduces the number of dirty pages. The writeback continues at the page at which the last flush of
+    /// the file ended. After the end of the file it goes on at the beginning.
     Flush,
-    /// The flusher retries pages whose write failed. The writeback continues and wraps around as with `Flush`.
+    /// The flusher retries pages whose write failed. It begins at the page at which the last retry in the file ended.
+    /// After the end of the file it goes on at the beginning.
     Retry,
 }
 
-/// The properties of a writeback of a file.
+/// What a writeback of a file is to do: why it writes, how many pages, and up to which page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteControl {
     /// The purpose of the writeback.
     pub purpose: Purpose,
     /// Largest number of pages to write.
     pub pages_max: u64,
-    /// The number of the page before which the writeback ends.
+    /// The first page that is not written any more: only pages with smaller numbers are written.
     pub end: u32,
 }
 
-/// Largest number of pages whose blocks are allocated together.
+/// Largest number of consecutive pages for which one allocation takes blocks.
 const EXTENT_PAGES: u32 = 2048;
 
 /// A writeback of one file, while it runs.
@@ -47,7 +48,8 @@ struct Writer {
     /// Number of pages that this writeback may still write.
     left: u64,
     purpose: Purpose,
-    /// Pages for which contiguous blocks were taken; `reserved_block` is the first of these blocks.
+    /// Pages for which contiguous blocks were taken, but which do not have them yet. `reserved_block` is the first of
+    /// these blocks.
     reserved: std::ops::Range<u32>,
     reserved_block: u64,
 }
@@ -106,7 +108,7 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Frees the blocks that `writer` has taken for pages, but has not given to them.
+    /// Frees the blocks that `writer` has allocated but has not given to any page.
     fn give_reserved(&self, file: &File<M>, writer: &mut Writer) {
         if !writer.reserved.is_empty() {
             let blocks = u64::from(writer.reserved.end - writer.reserved.start);
@@ -161,8 +163,8 @@ impl<M: Machine> Writeback<M> {
         wrote
     }
 
-    /// Waits until it is a sync's turn to write the file. Returns `false` if the task was killed while it waited. The
-    /// calling task may sleep.
+    /// Waits, for a sync, until no other task writes the file, and claims the file for this task. Returns `false` if
+    /// the task was killed while it waited. The calling task may sleep.
     fn wait_to_write(&self, file: &File<M>) -> bool {
         if !file.is_being_written.swap(true, Acquire) {
             return true;
@@ -269,7 +271,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Adds to `bio` the pages of a folio under writeback that are to be written.
+    /// Adds the pages that `written` names to the disk request `bio`. They belong to the folio `head`, which is under
+    /// writeback.
     fn add_written(&self, file: &File<M>, bio: &mut Bio, head: FrameNumber, written: Written) {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
         for n in 0..written.pages {
@@ -316,7 +319,8 @@ impl<M: Machine> Writeback<M> {
         Some(Written { source, pages })
     }
 
-    /// Marks a folio as under writeback. Its first `pages` pages are to be written and have blocks.
+    /// Marks a folio as under writeback, because its first `pages` pages are about to be written. The caller has given
+    /// these pages blocks.
     fn begin_folio_write(&self, file: &File<M>, frame: FrameNumber, pages: u32) {
         let folio = self.frames.folio(frame);
         if folio.is_large() {

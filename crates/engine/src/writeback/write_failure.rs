@@ -24,16 +24,17 @@ use machine::{FrameNumber, IoError, Machine, Nanos};
 /// once would be retried in an endless loop.
 const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 
-/// Number of pages of a file whose write is retried at a time. With this value and 2 ms for each page, retries take 3 %
-/// of the rate of another file's writer (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). If all
-/// pages were retried at a time, retries would take nearly all of that rate.
+/// Number of failed pages of a file that the flusher retries at a time. If each page takes 2 ms, these retries slow the
+/// writer of another file down by 3 % (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). Retries
+/// of all failed pages at a time would nearly stop that writer.
 const PROBE_PAGES: u64 = 16;
 
-/// Number of pages of a file that are written at a time once its pages can be written again: a chunk, as for other
-/// files. The flusher writes the next chunk as soon as fewer retried pages of the file than this number are under way.
+/// Number of failed pages of a file that the flusher writes at a time after a retry has succeeded: a chunk, as for
+/// other files. The flusher starts the next chunk as soon as fewer than this number of retried pages of the file are
+/// still being written.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 
-/// The record of the pages of a device's files whose last write failed.
+/// The record of failed writes to a device: how many pages of its files await a retry, and when the next retry is due.
 #[derive(Debug, Default)]
 pub(crate) struct FailedFiles {
     /// Number of pages whose last write failed and that are not being written again, summed over all files of the
@@ -133,16 +134,16 @@ impl<M: Machine> Writeback<M> {
 
     /// Returns the last write failure of a file if no more of its pages may become dirty; otherwise returns `None`.
     /// Writes to a file are refused if some of its own pages could not be written, and the number of pages of all files
-    /// that could not be written exceeds the number of dirty pages at which throttling begins. These pages may never be
-    /// written, and other files need the remaining memory.
+    /// that could not be written exceeds the number of dirty pages at which throttling begins. The reason is that these
+    /// pages might stay in memory for ever, while other files need the remaining memory.
     pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<file::WriteFailure> {
         let is_refused =
             file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run();
         is_refused.then(|| file.last_failure())
     }
 
-    /// Retries pages whose write failed, in all files of a device. Does nothing unless the next attempt is due, or a
-    /// retry has succeeded.
+    /// Retries pages whose write failed, in all files of a device. Does nothing unless the time of the next attempt has
+    /// come, or a retry has succeeded since the last call, so that the device may work again.
     pub(super) fn retry_failed_files(&self, backing: &Backing<M>) {
         let is_due = backing.failed_files.is_retry_due(self.machine.now());
         let has_recovered = backing.failed_files.has_recovered.swap(false, AcqRel);
@@ -168,8 +169,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Records that the flusher begins to retry a file's failed pages. Only writes that succeed from now on are a sign
-    /// that the pages can be written again.
+    /// Records that the flusher begins to retry a file's failed pages. Forgets earlier successes: only writes that
+    /// succeed from now on show that the failed pages can be written again.
     pub(super) fn begin_retry(&self, file: &File<M>) {
         file.failed_pages.has_recovered.store(false, Release);
     }

@@ -88,7 +88,7 @@ fn a_walk_goes_on_behind_the_group_where_the_last_one_ended() {
     let of_each = |lost: [[u64; 4]; 4]| [0, 1, 2, 3].map(|child| lost.iter().map(|lost| lost[child]).sum::<u64>());
     let [first, others @ ..] = of_each(lost(GroupWalk::All));
     assert_eq!((first, others), (256, [0; 3]), "each reclaim takes its pages from the first child");
-    for walk in [GroupWalk::SharedPosition, GroupWalk::SharedByPriority] {
+    for walk in [GroupWalk::SharedPosition, GroupWalk::SharedByPriority, GroupWalk::SharedEndingEarly] {
         let lost = lost(walk);
         assert_eq!(of_each(lost), [64; 4], "{walk:?}: {lost:?}");
         // The parent has no pages. Each reclaim takes one batch, from the child behind that of the last reclaim.
@@ -97,6 +97,34 @@ fn a_walk_goes_on_behind_the_group_where_the_last_one_ended() {
             assert_eq!(lost[(first + n) % 4], 64, "{walk:?}: {lost:?}");
         }
     }
+}
+
+/// From 5.1 to 5.4 a task that wants a free page goes on to no other group once it has freed enough. Before, it took
+/// pages of each group.
+#[test]
+fn a_task_that_wants_a_page_ends_its_walk_early() {
+    let freed_at_a_time = |walk| {
+        let found = Found::default();
+        let told = found.clone();
+        let mut plan = large_plan(walk);
+        plan.with_kswapd = false;
+        plan.choices.lru.policy = choices_of("5.4").lru.policy;
+        plan.run(move |ground| {
+            let groups = [(); 4].map(|()| reader(ground, GroupId::ROOT, LARGE));
+            let [freed, stalls] = ["pgsteal_direct_normal", "allocstall"].map(|name| ground.count(name));
+            let file = ground.import(8 * PAGES as u32);
+            ground.read(&file, 0..8 * PAGES as u32).unwrap();
+            let left = groups.map(|group| file_pages(ground, group));
+            assert!(left.iter().all(|pages| *pages < u64::from(LARGE)), "all groups lose pages: {left:?}");
+            let [freed, stalls] =
+                [("pgsteal_direct_normal", freed), ("allocstall", stalls)].map(|(name, n)| ground.count(name) - n);
+            told.set(freed / stalls.max(1));
+            ground.check();
+        });
+        found.get()
+    };
+    let [early, all] = [GroupWalk::SharedEndingEarly, GroupWalk::SharedByPriority].map(freed_at_a_time);
+    assert!(early >= 32 && early < all, "{early} and {all} pages in each reclaim");
 }
 
 /// Two tasks that reclaim at a time take the pages of different groups.

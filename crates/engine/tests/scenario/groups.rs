@@ -17,7 +17,7 @@ pub fn plan(kernel: &str) -> Plan {
     plan
 }
 
-fn groups(ground: &Ground) -> &Groups<Sim> {
+pub fn groups(ground: &Ground) -> &Groups<Sim> {
     ground.engine.memory().groups.as_ref().expect("the layout has room for groups")
 }
 

@@ -48,10 +48,10 @@ pub struct TrackDescriptor {
     /// Name of the track, unless the track is a process or a thread.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
-    /// The process that the track represents.
+    /// The process that the track represents, if it represents one.
     #[prost(message, optional, tag = "3")]
     pub process: Option<ProcessDescriptor>,
-    /// The thread that the track represents.
+    /// The thread that the track represents, if it represents one.
     #[prost(message, optional, tag = "4")]
     pub thread: Option<ThreadDescriptor>,
     /// Number of the parent track.
@@ -84,7 +84,7 @@ pub struct ThreadDescriptor {
     pub thread_name: Option<String>,
 }
 
-/// An event on a track: the start or the end of a slice.
+/// An event on a track: the start or the end of a slice, or an event without a duration.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEvent {
     /// Figures that the UI shows with the event.
@@ -109,7 +109,7 @@ pub enum Type {
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,
-    /// The last slice that began on the track ends.
+    /// The slice that began last on the track, and has not ended yet, ends.
     SliceEnd = 2,
     /// An event without a duration.
     Instant = 3,
@@ -140,7 +140,7 @@ pub struct EventName {
     /// The number of the name, from 1.
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
-    /// The name.
+    /// The name of the events.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
 }

@@ -43,10 +43,10 @@ pub struct Row {
     pub slices: Vec<Shown>,
 }
 
-/// Decodes a trace that [`super::write`] has written, and returns its rows in the order of the trace.
+/// Decodes a trace that [`super::write`] has written. Returns its rows in the order in which they stand in the trace.
 ///
 /// # Errors
-/// A description of the fault, if the bytes are no trace of this form.
+/// When the bytes are no such trace. The error describes the fault.
 pub fn rows(bytes: &[u8]) -> Result<Vec<Row>, String> {
     let trace = proto::Trace::decode(bytes).map_err(|error| format!("no trace: {error}"))?;
     let (mut names, mut places) = (BTreeMap::new(), BTreeMap::new());

@@ -115,8 +115,8 @@ pub(super) fn interrupted() -> Failure {
     Failure("interrupted".into())
 }
 
-/// Reads the lines of the working process until its output ends, and passes on its progress. Returns the outcome, or
-/// the message of the failure.
+/// Reads the output of the working process line by line until it ends. Passes reported progress on to `progress`.
+/// Returns the outcome, or the message of the failure.
 fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String> {
     let mut found = Err("it ended without a word".into());
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -136,8 +136,8 @@ fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String
 /// The way in which the working process ended.
 struct Ended {
     status: ExitStatus,
-    /// `true` if the waiting process killed the working process because nothing could be reclaimed for it for longer
-    /// than [`STARVED`].
+    /// `true` if the working process was killed because it waited for memory for longer than [`STARVED`] while nothing
+    /// could be reclaimed.
     has_starved: bool,
 }
 

@@ -50,8 +50,8 @@ pub trait RealGround {
         Ok(())
     }
 
-    /// Returns a copy of the job that has more swap, and words that tell the user how to get more swap; `None` if the
-    /// ground has no more swap to give.
+    /// Returns a copy of the job that asks the ground for more swap, and words that tell the user how to ask for it;
+    /// `None` if the ground has no more swap to give.
     #[must_use]
     fn with_more(job: &Job) -> Option<(Job, &'static str)> {
         let _ = job;

@@ -29,7 +29,7 @@ pub struct Hits {
     /// Number of pages of each file.
     pages: u64,
     notes: Vec<String>,
-    /// The folder of both files. It is dropped last.
+    /// The folder of both files. It is removed when this value is dropped, after the files are closed.
     _made: Folder,
 }
 

@@ -139,7 +139,8 @@ fn resources<R: RealGround>(job: &Job) -> Resources {
     Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: R::swap_pages(job) }
 }
 
-/// Runs a workload on a system, and returns the outcome. Meanwhile other tasks make the requested records.
+/// Runs a workload on a system, and returns the outcome. While the workload runs, other tasks make the requested
+/// records.
 fn outcome_of<S: System>(system: &S, workload: Body<'_, S>, records: Records) -> Result<Outcome, SystemError> {
     let recorders = records.start(system);
     let found = workload(system);

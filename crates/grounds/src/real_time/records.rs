@@ -17,12 +17,13 @@ pub(super) type MoreValues = Box<dyn Fn(&mut Vmstat) + Send>;
 /// A function that returns the state of memory; its argument is the present time, ns.
 pub(super) type LookAtMemory = fn(u64) -> memory_map::Moment;
 
-/// The records that a run is to make; none by default.
+/// The kinds of records that are to be made during a run, with their intervals. By default none are made.
 #[derive(Default)]
 pub(super) struct Records {
     /// Interval between records of counters.
     pub series: Option<Every>,
-    /// Adds values that `/proc/vmstat` lacks to each record of counters, such as those of `/proc/diskstats`.
+    /// A function that adds to each record of counters the values that `/proc/vmstat` lacks, such as those of
+    /// `/proc/diskstats`.
     pub more: Option<MoreValues>,
     /// The control groups whose counters each record has.
     pub groups: Vec<String>,

@@ -6,7 +6,8 @@ use sim::Rng;
 /// replayed.
 pub const CORRUPTING_SEED: u64 = 0xbad_5eed;
 
-/// Returns a random number from `low` to `high`, drawn log-uniformly: each number of binary digits is equally likely.
+/// Returns a random number from `low` to `high`. Numbers with few and with many binary digits are equally likely
+/// (log-uniform).
 pub(super) fn log_between(rng: &mut Rng, low: u64, high: u64) -> u64 {
     let (low_digits, high_digits) = (low.max(1).ilog2(), high.max(1).ilog2());
     let digits = u64::from(low_digits) + rng.below(u64::from(high_digits - low_digits) + 1);

@@ -6,11 +6,11 @@ use catalogue::difference::plain;
 use engine::kernel::choice::{self, Choice};
 use std::collections::BTreeSet;
 
-/// Number of random worlds that are run. For each choice whose declaration says when it is not read, there is such a
-/// world among them.
+/// Number of random worlds that are run. They suffice: each choice that some kernels or machines leave unread, as its
+/// declaration says, is unread in at least one of them.
 const WORLDS: u64 = 40;
 
-/// Returns the value that `what` names, as text: the value of a key of the world's kernel file, or a property of the
+/// Returns as text the value that is called `what`: the value of a key of the world's kernel file, or a property of the
 /// world's machine.
 fn value_of(world: &World, what: &str) -> Option<String> {
     match what {
@@ -25,7 +25,7 @@ fn value_of(world: &World, what: &str) -> Option<String> {
     }
 }
 
-/// Draws the world of a seed, and gives each of `choices` another value.
+/// Draws the world of a seed, and then gives each of `choices` a value other than the drawn one.
 fn changed(seed: u64, choices: &[&Choice]) -> World {
     let mut world = World::draw(seed);
     for choice in choices {

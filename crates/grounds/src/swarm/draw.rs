@@ -28,7 +28,7 @@ pub(super) enum Role {
     Sharer,
     /// The task writes and reads memory of its own: mostly anonymous memory, sometimes a mapped file.
     Toucher,
-    /// The task takes and frees blocks of many orders, kernel pages and buffers.
+    /// The task allocates and frees blocks of pages of many orders, kernel pages and buffers.
     Blocks,
     /// The task makes and drops regions and small files.
     Churn,
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Returns the mean duration of a step, including random delays.
+    /// Returns the mean virtual duration of a step of the engine's work, including random delays.
     pub fn mean_step(&self) -> Nanos {
         let delay = match &self.interleaving {
             Interleaving::Perturbed(perturb) => u64::from(perturb.delay_chance) * perturb.delay_max.0 / 2 / 65536,
@@ -212,8 +212,8 @@ impl World {
     }
 }
 
-/// The memory limit and the kind of swap of a world. They are those of a computer that limits memory by a cgroup, or of
-/// one that swaps to memory, or of both or neither.
+/// The memory limit and the kind of swap of a world. Some worlds limit memory, as a cgroup does, and some swap to
+/// memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cgroup {
     /// The memory limit of all tasks together, if any.
@@ -233,7 +233,7 @@ impl Cgroup {
     }
 }
 
-/// The memory nodes of a world apart from the first node, whose zones are in `World::zones`.
+/// The memory nodes that a world has in addition to its first node, whose zones are in `World::zones`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MoreNodes {
     /// Number of pages of each node after the first.
@@ -244,7 +244,7 @@ pub(super) struct MoreNodes {
     pub distances: Vec<Vec<u8>>,
 }
 
-/// Size of the smallest node, pages.
+/// Smallest size of a memory node in a random world, pages.
 const NODE_PAGES_MIN: u64 = 512;
 
 impl MoreNodes {
@@ -268,9 +268,9 @@ impl MoreNodes {
     }
 }
 
-/// Draws in which order the tasks of a world run. In one world in four, random priorities give the order. In the others
-/// virtual time gives it, mostly with random delays. The priorities have their own random stream, so that they do not
-/// change the other properties of worlds.
+/// Draws what decides the order in which the tasks of a world run. In one world in four this is random priorities. In
+/// the other worlds it is virtual time, mostly with random delays. The priorities have their own random stream, so that
+/// they do not change the other properties of worlds.
 fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
     let perturb = (rng.below(8) > 0).then(|| Perturb {
         delay_chance: log_between(rng, 1, 2048) as u32,

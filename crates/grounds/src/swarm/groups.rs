@@ -7,10 +7,11 @@ use engine::{Engine, Task};
 use sim::{Rng, Sim};
 use std::cell::RefCell;
 
-/// Largest number of groups that a world has at a time, including removed groups of which some pages are not freed yet.
+/// Largest number of groups that a world has at a time. A removed group counts as long as some of its pages are not
+/// freed.
 pub(super) const ROOM: u16 = 8;
 
-/// In one of this many steps, a task changes something about groups.
+/// A task changes something about groups in one of `ONE_IN` steps on average.
 const ONE_IN: u64 = 40;
 
 /// Draws whether a world without a workload has groups. The draw has its own random stream, so that it does not change
@@ -32,8 +33,8 @@ impl Tree {
         (0..1 + rng.below(5)).for_each(|_| self.create(groups, engine, rng));
     }
 
-    /// In one of [`ONE_IN`] calls, changes something about groups: moves the task, sets a limit, removes a group and
-    /// makes another, or reclaims a group's pages.
+    /// Changes something about groups, in one of [`ONE_IN`] calls on average: moves the task, sets a limit, removes a
+    /// group and makes another, or reclaims a group's pages. Does nothing in the other calls.
     ///
     /// # Panics
     /// When a group without tasks and without children cannot be removed.
@@ -94,13 +95,13 @@ impl Tree {
     }
 }
 
-/// Gives a random limit or protection of a group a random value, or the default. Also draws whether the out-of-memory
-/// killer kills the group as a whole.
+/// Draws one of the limits and protections of a group, and sets it to a random value or to its default. Also draws
+/// whether the out-of-memory killer kills the group as a whole.
 fn set_limit(groups: &Groups<Sim>, id: GroupId, engine: &Engine<Sim>, rng: &mut Rng) {
     let memory = engine.memory().usable_pages();
     let limit = pick(rng, &Limit::ALL);
     let most = match limit {
-        Limit::Max | Limit::High => memory,
+        Limit::Max | Limit::High | Limit::Soft => memory,
         Limit::Low | Limit::Min | Limit::SwapMax => memory / 8,
     };
     let pages = if rng.below(3) == 0 { limit.default_pages() } else { log_between(rng, 64, most) };

@@ -99,7 +99,8 @@ impl Shared {
         store
     }
 
-    /// Notes that one task no longer uses a store (a file or region). If no task uses the store any more, drops it.
+    /// Records that one task has stopped using a store (a file or region). If this was the last task that used the
+    /// store, drops the store.
     fn release(&self, store: &Rc<Store>) {
         store.users.set(store.users.get() - 1);
         if store.users.get() == 0 {
@@ -178,9 +179,9 @@ const REFUSALS_MAX: u32 = 20;
 const STEPS_MAX: u64 = 1_500_000_000;
 
 /// A world is late when it has used 1/`LATE_PART` of the CPU time of [`STEPS_MAX`] steps. Its tasks then end, and the
-/// last check stops reading pages. So the watchdog finds only calls that do not end, and not worlds that are merely
-/// slow: when memory and swap are full, each page may cost a scan of all memory. The value was chosen without trying
-/// others.
+/// last check stops reading pages. So the watchdog stops only worlds with a call that does not end. Worlds that are
+/// merely slow end before, for example those in which each page costs a scan of all memory. The value was chosen
+/// without trying others.
 const LATE_PART: u64 = 4;
 
 /// The part of a [`World`] that its main task needs.
@@ -355,8 +356,8 @@ fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     });
 }
 
-/// Reads back every page of every remaining store, which is a file or region, and checks it. If memory was exhausted in
-/// the run, drops each region after its check, to free memory for files.
+/// Reads back and checks the pages of every remaining store (a file or region), except stores of killed processes. If
+/// memory was exhausted in the run, drops each region after its check, so that there is memory to read the files.
 fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
     let live: Vec<Rc<Store>> = shared.live.borrow().values().cloned().collect();
     let (memory, files): (Vec<_>, Vec<_>) = live.into_iter().partition(|store| store.is_memory());

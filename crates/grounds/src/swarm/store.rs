@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Number of bytes of a stamp.
+/// Number of bytes of a stamp. The stamp at the start of a page says which store and page it is, and which version of
+/// its contents.
 const STAMP: usize = 8;
 
 /// The object that holds the pages of a [`Store`]: a file, a region, or both.
@@ -35,7 +36,8 @@ impl What {
         }
     }
 
-    /// Returns the file to which writes go; none for anonymous memory and private mappings.
+    /// Returns the file to which writes to the store go; `None` for anonymous memory and private mappings, whose writes
+    /// go to no file.
     fn file(&self) -> Option<&Arc<File<Sim>>> {
         match self {
             Self::File(file) => Some(file),
@@ -49,7 +51,8 @@ fn is_shared(region: &Region<Sim>) -> bool {
     region.file.as_ref().is_some_and(|mapped| mapped.mode.sharing == Sharing::Shared)
 }
 
-/// The range of versions that the stamp of a page may have. Version 0 stands for a page that was never written.
+/// The range of versions that a page may have. Each write of the page's stamp increases the version by one. Version 0
+/// stands for a page that was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
     /// Version of the last write that succeeded.
@@ -74,9 +77,9 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
-    /// Only the stamp. The rest of the page is read first.
+    /// The write covers only the stamp, so that the rest of the page is read first.
     Stamp,
-    /// All but the stamp, which must not change.
+    /// The page except its stamp, which must not change.
     Rest,
 }
 
@@ -88,7 +91,7 @@ impl Store {
         Rc::new(Self { what, number, users: Cell::new(1), is_lossy, pages })
     }
 
-    /// Returns the number of pages.
+    /// Returns the number of pages of the file or region.
     pub fn pages(&self) -> u32 {
         self.pages.borrow().len() as u32
     }
@@ -101,12 +104,12 @@ impl Store {
         1 << 63 | (self.number & 0x7fff) << 48 | u64::from(page & 0xff_ffff) << 24 | u64::from(version & 0xff_ffff)
     }
 
-    /// Returns whether writes go only to memory and swap, and to no file.
+    /// Returns whether writes to the store go only to memory and swap, and to no file.
     pub fn is_memory(&self) -> bool {
         self.what.file().is_none()
     }
 
-    /// Returns a name of the store for messages.
+    /// Returns words that name the store in messages.
     fn name(&self) -> String {
         match &self.what {
             What::File(file) => format!("store {} (file {})", self.number, file.id),
@@ -162,8 +165,8 @@ impl Store {
         }
     }
 
-    /// Reads pages, and panics if the stamp of a page has a version outside the range in which the page's version must
-    /// lie.
+    /// Reads pages and checks the stamp of each. Panics if the version in a stamp lies outside the range of versions
+    /// that the page may have.
     pub fn verify(
         &self,
         engine: &Engine<Sim>,
@@ -216,7 +219,8 @@ impl Store {
         );
     }
 
-    /// Writes a stamp with a version that was never written into a page, to test that the check fails.
+    /// Writes a wrong stamp into a page, to test that the check finds it. The stamp contains a version that no write of
+    /// the page has had.
     pub fn corrupt(&self, engine: &Engine<Sim>, task: &mut Task, page: u32) -> Result<(), Error> {
         let stamp = self.stamp(page, self.versions(page).ceiling + 1).to_le_bytes();
         let offset = u64::from(page) * PAGE;
@@ -236,7 +240,7 @@ impl Store {
     }
 }
 
-/// Makes an empty file of a given length, and maps it.
+/// Makes a file of `pages` pages that were never written, and maps it.
 pub(super) fn map_new_file(
     engine: &Engine<Sim>,
     task: &mut Task,

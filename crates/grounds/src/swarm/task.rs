@@ -13,8 +13,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Virtual time at which the tasks of a world stop working, even if work is left. The limit is needed because far above
-/// `memory.high` each page may take a task 2 s.
+/// Virtual time at which the tasks of a world stop working, even if work is left. The limit is needed because a task
+/// whose group is far above `memory.high` may have to sleep 2 s for each page.
 const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
 
 /// Largest number of files of one task.
@@ -89,8 +89,8 @@ impl Worker {
         self.shared.engine.access().exit_process(process);
     }
 
-    /// Subtracts pages from the task's budget, and sometimes sleeps or computes. Returns whether the task is to
-    /// continue.
+    /// Subtracts `pages` from the task's budget of pages, and sometimes sleeps or computes. Returns whether the task is
+    /// to continue.
     fn go_on(&mut self, pages: u64) -> bool {
         self.left_pages = self.left_pages.saturating_sub(pages.max(1));
         self.shared.groups.meddle(&self.shared.engine, &mut self.task, &mut self.groups_rng);
@@ -136,8 +136,8 @@ impl Worker {
         start..(start + length).min(pages)
     }
 
-    /// Writes those pages of a range that this task may write, as one of `writers` writers. Stops at the first error.
-    /// Returns whether all writes succeeded.
+    /// Writes the pages of a range that this task may write. The pages of the store are divided among `writers` tasks,
+    /// of which this task is one. Stops at the first error. Returns whether all writes succeeded.
     fn write(&mut self, store: &Store, pages: std::ops::Range<u32>, writers: u32) -> bool {
         let mine = self.number % writers;
         for page in pages.filter(|page| page % writers == mine) {
@@ -295,7 +295,7 @@ impl Worker {
         }
     }
 
-    /// Takes and frees blocks of many orders, kernel pages and buffers.
+    /// Allocates and frees blocks of pages of many orders, kernel pages and buffers.
     fn take_blocks(&mut self) {
         let engine = self.shared.engine.clone();
         let mut blocks: Vec<(FrameNumber, Order)> = Vec::new();

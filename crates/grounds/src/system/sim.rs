@@ -4,8 +4,9 @@ use crate::groups::NamedGroups;
 use crate::kernel_log;
 use catalogue::group::Group;
 use engine::anonymous::region::ENTRIES;
-use engine::anonymous::{Process, Region};
-use engine::memory::{Block, Gfp, GroupId, Layout, Limit};
+use engine::anonymous::{Process, ProcessId, Region};
+use engine::memory::group::kernel::STACK_BYTES;
+use engine::memory::{Block, Gfp, GroupId, KernelMemory, Layout, Limit};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
 use engine::swap::SwapLayout;
@@ -45,7 +46,9 @@ struct Shared {
     has_reaper: Cell<bool>,
     /// The task of each running process, by the number of the process. The main task's process is not included.
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
-    /// The lines that the simulated kernel logged. Each begins with the time.
+    /// Number of processes that the workload has started.
+    started: Cell<usize>,
+    /// The lines that the simulated kernel logged. Each line begins with its time.
     kernel_log: RefCell<Vec<String>>,
     /// The memory control groups of the machine file.
     groups: Rc<RefCell<NamedGroups>>,
@@ -71,7 +74,7 @@ pub struct OpenFile {
     engine: Rc<Engine<Sim>>,
     file: Arc<File<Sim>>,
     state: ReadState,
-    /// The page that the task last read in place.
+    /// The page that the task last read in place, that is, without a copy.
     last_in_place: Option<u32>,
     /// The number of failed writes of the file that this handle has already reported.
     seen_failures: AtomicU32,
@@ -132,6 +135,7 @@ impl SimSystem {
             has_khugepaged,
             has_reaper: Cell::new(false),
             processes: RefCell::default(),
+            started: Cell::new(0),
             kernel_log: RefCell::default(),
             groups,
             at_marks,
@@ -195,7 +199,7 @@ impl SimSystem {
         id.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
     }
 
-    /// Returns the engine, for checks, for printing lists, and for preparing the state before a run.
+    /// Returns the engine. Callers use it for checks, to print lists, and to prepare the state before a run.
     #[must_use]
     pub fn engine(&self) -> &Engine<Sim> {
         &self.shared.engine
@@ -227,7 +231,7 @@ impl SimSystem {
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 
-    /// Spends the virtual time that the TLB takes to translate the addresses of `pages`, each of which was touched
+    /// Lets the virtual time pass in which the TLB translates the addresses of `pages`, each of which was touched
     /// `times` times.
     #[inline]
     fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
@@ -346,7 +350,7 @@ impl SimSystem {
         }
     }
 
-    /// Spends the virtual time that a program takes to copy bytes to or from its own memory. Copies by the engine are
+    /// Lets the virtual time pass in which a program copies bytes to or from its own memory. Copies by the engine are
     /// not included.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
@@ -358,14 +362,21 @@ impl SimSystem {
         Self { shared: shared.clone(), process, task: RefCell::new(task) }
     }
 
-    /// Returns the lines that the simulated kernel logged, each with its time. For each kill there is a report of
-    /// several lines.
+    /// Returns the lines that the simulated kernel logged, each with its time. For each process killed for lack of
+    /// memory there is a report of several lines.
     #[must_use]
     pub fn kernel_log(&self) -> Vec<String> {
         self.shared.kernel_log.borrow().clone()
     }
 
-    /// Returns an error if the process was killed: a killed process runs no further, as after a signal.
+    /// Returns the number of the main process, and how many processes the workload has started besides it.
+    #[must_use]
+    pub fn started(&self) -> (ProcessId, usize) {
+        (self.process.id, self.shared.started.get())
+    }
+
+    /// Returns an error if the process of this task was killed for lack of memory. The task then ends, as after
+    /// SIGKILL.
     #[inline]
     fn alive(&self) -> Result<(), SystemError> {
         if self.process.is_killed() { Err(self.killed()) } else { Ok(()) }
@@ -448,6 +459,8 @@ impl System for SimSystem {
         let adj = named.map_or_else(|| self.process.oom_score_adj(), |id| shared.groups.borrow().oom_score_adj(id));
         process.set_oom_score_adj(adj);
         let number = process.id.0;
+        // The task that starts another pays for its stack; the other enters its own group later.
+        let payer = self.engine().allocate().charge_stack(&mut self.task.borrow_mut());
         let task = self.shared.sim.spawn(name, move || {
             let system = Self::for_process(&shared, process);
             system.engine().memory().enter_group(&mut system.task.borrow_mut(), group);
@@ -457,9 +470,11 @@ impl System for SimSystem {
                 system.engine().access().exit_process(&system.process);
             }
             system.process.set_gone();
+            shared.engine.memory().free_object(payer, KernelMemory::KernelStack, STACK_BYTES);
             shared.processes.borrow_mut().remove(&number);
         });
         self.shared.processes.borrow_mut().insert(number, task);
+        self.shared.started.update(|started| started + 1);
         task
     }
 

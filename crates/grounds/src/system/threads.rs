@@ -30,7 +30,7 @@ impl Stop {
         self.told.notify_all();
     }
 
-    /// Returns whether this task, or every task, was told to end.
+    /// Returns whether the task was told to end, either alone or together with all other tasks.
     #[must_use]
     #[inline]
     pub fn is_set(&self) -> bool {
@@ -55,7 +55,7 @@ impl Stop {
 #[derive(Debug)]
 pub struct Thread {
     name: String,
-    /// The stop request of this thread.
+    /// The flag by which the thread is told to stop.
     pub stop: Arc<Stop>,
     handle: Mutex<Option<JoinHandle<Result<(), String>>>>,
 }
@@ -136,7 +136,7 @@ impl Common {
 
 /// Generates the methods of [`System`](workloads::system::System) for time and tasks. The type must have two fields:
 /// `shared`, an [`Arc`] of a value whose field `common` is a [`Common`]; and `stop`, the [`Stop`] of the task. It must
-/// also have a method `enter_group_of`, which enters the control group that names a new task, or fails.
+/// also have a method `enter_group_of`, which moves this process to the control group for a new task, or fails.
 macro_rules! tasks_are_threads {
     () => {
         type Task = $crate::system::threads::Thread;

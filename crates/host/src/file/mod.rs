@@ -51,11 +51,11 @@ pub enum Advice {
 /// [`Memory::shutdown`](crate::Memory::shutdown) reports the loss. To get the error in time, call [`File::sync_data`]
 /// before the drop.
 pub struct File {
-    /// The engine of `shared`. It is stored here, too, because a hit reads little other than this field.
+    /// The engine of `shared`. It is stored here, too, so that a hit finds the engine without reading `shared`.
     engine: Arc<Engine<Host>>,
     pub(crate) shared: Arc<Shared>,
     cached: Arc<Cached<Host>>,
-    /// The open file of the memory, shared by all handles of the file; `None` only while this handle is dropped.
+    /// The open file, which all handles of the file in this memory share; `None` only while this handle is dropped.
     open: Option<Arc<OpenFile>>,
     is_writable: bool,
     seen_failures: AtomicU32,

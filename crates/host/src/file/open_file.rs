@@ -37,7 +37,7 @@ pub(crate) struct OpenFile {
     is_uncut: AtomicBool,
     /// The lock that a thread holds while it repeats a truncation that the system refused before.
     cutting: Mutex<()>,
-    /// The commit rounds of the file, by which threads that sync it at the same time share the work.
+    /// The commit rounds of the file. In a round, one thread syncs the file for all threads that want this at the time.
     pub(super) rounds: Rounds,
     /// True if the file is locked against other processes. The mutex is held while the file is being locked.
     is_locked: Mutex<bool>,
@@ -47,7 +47,8 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Makes the [`OpenFile`] of `file`, a file that the system has open, for the memory of `shared`.
+    /// Makes an [`OpenFile`] of `file`, which is already open in the system. The memory of `shared` will cache its
+    /// pages.
     ///
     /// # Errors
     /// When this process already uses the file in a conflicting way, the file is too long, or the system grants no

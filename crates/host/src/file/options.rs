@@ -117,7 +117,7 @@ impl OpenOptions {
     }
 
     /// Sets the memory control group to which the file's pages are charged, until the last handle of the file is
-    /// dropped. By default, the first handle of a file puts it in no group, and a later handle leaves it in its group.
+    /// dropped. By default, a file that is not open yet gets no group, and a file that is already open keeps its group.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -135,7 +135,7 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file for the memory of `shared`: see [`OpenOptions::open`].
+    /// Opens a file for the memory of `shared`, as [`OpenOptions::open`] describes.
     pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };

@@ -16,8 +16,8 @@ thread_local! {
     static LAST_USED: Cell<(u32, u32)> = const { Cell::new((u32::MAX, u32::MAX)) };
 }
 
-/// Returns whether page `page` of the file `file` is another page than the one that this thread used last, and stores
-/// it as the page used last. Repeated reads of one page thus count as one use.
+/// Returns `false` if page `page` of the file `file` is the page that this thread used last. Otherwise stores it as the
+/// page used last, and returns `true`. Repeated reads of one page thus count as one use.
 #[inline]
 fn is_new_use(file: u32, page: u32) -> bool {
     LAST_USED.replace((file, page)) != (file, page)
@@ -100,8 +100,8 @@ impl File {
         self.cached().length().div_ceil(PAGE_BYTES as u64)
     }
 
-    /// Pins a page by a hazard pointer and returns its guard. Returns `None` if the page may not be pinned in this way
-    /// (only a clean page that is used often may), or if no hazard pointer of the thread is free.
+    /// Pins a page by a hazard pointer and returns its guard. Only a clean page that is used often may be pinned in
+    /// this way. Returns `None` for other pages, or if no hazard pointer of the thread is free.
     // Everything on this path is inlined, except for functions whose result fits into two registers. A guard that is
     // returned through memory costs more than finding the page.
     #[inline(always)]
@@ -127,7 +127,7 @@ impl File {
     }
 
     /// Takes a reference to a page, latches the page as a reader, and returns its frame. Reads the page from the device
-    /// if it is not in memory. Readahead then expects that the caller wants `wanted_pages` pages from this page on.
+    /// if it is not in memory. `wanted_pages` tells readahead how many pages from this page on the caller wants.
     #[inline(never)]
     pub(super) fn pin(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         let cached = self.cached();

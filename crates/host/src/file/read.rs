@@ -11,7 +11,8 @@ use std::ops::Range;
 /// One read of a batch: the slice to fill, and the byte of the file at which the read starts.
 type Wanted<'a> = (&'a mut [u8], u64);
 
-/// Largest number of pages that a batch of reads has in flight. A single larger read may exceed it.
+/// Largest number of pages that a batch of reads has in flight. A batch of a single read may have more, because a read
+/// is not divided.
 const BATCH_PAGES: u32 = 64;
 
 /// Returns the range of pages in which `bytes` bytes of a file from `offset` on lie.

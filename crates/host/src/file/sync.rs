@@ -59,9 +59,9 @@ struct State {
 }
 
 impl Rounds {
-    /// Waits for the end of a round that began after this call. If no other thread is running a round, this thread runs
-    /// the next round by calling `run`, and returns the result of `run`. Returns `None` if another thread ran the
-    /// round.
+    /// Waits for the end of a commit round that began after this call. If no other thread is running a round, this
+    /// thread runs the next round by calling `run`, and returns the result of `run`. Returns `None` if another thread
+    /// ran the round.
     fn join<R>(&self, wanted: Durable, run: impl FnOnce(Durable) -> R) -> Option<R> {
         let mut state = self.lock();
         state.wants_all |= wanted == Durable::All;
@@ -127,7 +127,8 @@ impl Drop for Round<'_> {
     }
 }
 
-/// Largest number of pages that a thread which syncs a file writes by itself, before the round.
+/// Largest number of pages that a thread which syncs a file writes by itself, before it joins a commit round (one sync
+/// for several threads).
 const OWN_PAGES_MAX: u32 = 8;
 
 thread_local! {
@@ -231,8 +232,9 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
 
-    /// Data written before a call of `join` are durable after the call, whichever thread runs the round. The number of
-    /// rounds is at least the number of calls by one thread, and at most the number of calls by all threads.
+    /// Checks that data written before a call of `join` are durable after the call, whichever thread runs the round.
+    /// Also checks that there are at least as many rounds as one thread makes calls, and at most as many as all threads
+    /// make.
     #[test]
     fn a_round_covers_what_was_written_before_it_began_and_no_more() {
         const THREADS: u64 = 6;
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!(rounds.join(Durable::Data, |_| 7), Some(7));
     }
 
-    /// Threads that call `join` while a round runs wait for the next round, and share it.
+    /// Checks that threads which call `join` while a round runs wait for the next round, and share it.
     #[test]
     fn those_who_come_during_a_round_share_the_next() {
         const WAITERS: usize = 5;

@@ -29,7 +29,7 @@ enum Place {
 
 impl Table {
     /// Returns an `Arc` of the open file with the key `key`. If the file is not open yet, opens it by calling `open`.
-    /// Waits while another thread opens or closes the file.
+    /// If another thread is opening or closing the file, first waits until that is done.
     ///
     /// # Errors
     /// The errors of `open`.

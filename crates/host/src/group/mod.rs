@@ -77,8 +77,8 @@ pub struct Group {
     node: Arc<Node>,
 }
 
-/// A group as [`OpenOptions`](crate::OpenOptions) name it: the numbers of its memory and of the group itself, which no
-/// other memory or group ever has.
+/// The key by which [`OpenOptions`](crate::OpenOptions) refer to a group: the number of its memory and the number of
+/// the group itself. Neither number is ever given to another memory or group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupKey {
     memory: u64,
@@ -121,8 +121,8 @@ impl Group {
         self.shared.engine.memory().groups.as_ref().expect("a memory with a group has room for groups")
     }
 
-    /// Returns the figure that `look` reads for the group. Returns `T::default()` if this group was removed and its
-    /// number belongs to a new group.
+    /// Calls `look`, which reads a figure of the group, and returns the figure. If this group was removed and a new
+    /// group has its number, returns `T::default()` instead, because `look` would read the figure of the new group.
     fn read<T: Default>(&self, look: impl FnOnce() -> T) -> T {
         if self.groups().has_number(&self.node) { look() } else { T::default() }
     }
@@ -131,7 +131,8 @@ impl Group {
         self.node.refuse(GroupError::Removed)
     }
 
-    /// Returns the group's names from the top of the tree down, with slashes between them: `cache/inner`.
+    /// Returns the names of the group and its ancestors, the top of the tree first, with slashes between them:
+    /// `cache/inner`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.node.path
@@ -212,11 +213,12 @@ impl Group {
         self.set_limit(Limit::Max, bytes.into())
     }
 
-    /// Sets the high limit of the group (`memory.high`). While the group has more bytes, threads that take more pages
-    /// of the group are throttled. The number is rounded down to whole pages; `None` stands for no high limit, which is
-    /// the default. If the present charge exceeds the limit, the call reclaims the excess as far as it can.
+    /// Sets the high limit of the group (`memory.high`), bytes. While more bytes than this are charged to the group,
+    /// threads that take further pages of the group are throttled. The number is rounded down to whole pages; `None`
+    /// stands for no high limit, which is the default. If the present charge exceeds the limit, the call reclaims the
+    /// excess as far as it can.
     ///
-    /// A thread that took pages above the limit reclaims as many pages as it took, in the group, before it continues.
+    /// A thread that took pages above the limit must reclaim as many pages of the group as it took before it continues.
     /// If the group stays far above the limit, the thread then sleeps for up to 2 s. A thread that pinned a page with a
     /// guard reclaims and sleeps only before its next call that needs a page.
     ///
@@ -235,7 +237,7 @@ impl Group {
         self.set_limit(Limit::Low, bytes.into())
     }
 
-    /// Sets the number of bytes of the group that reclaim never takes (`memory.min`), rounded down to whole pages;
+    /// Sets the number of bytes of the group that reclaim never takes (`memory.min`), rounded down to whole pages.
     /// `None` stands for all bytes of the group. Default: 0. If the protected pages leave too little memory, calls for
     /// other files and regions return [`Error::OutOfMemory`].
     ///
@@ -357,8 +359,9 @@ impl Group {
 
     /// Removes the group. Its files and regions belong to its parent from then on, or to no group if it has no parent.
     /// Their present pages stay charged to the removed group until they are freed. Until then the group takes one of
-    /// the places of [`Builder::groups`](crate::Builder::groups). The call waits for calls on the group's files and
-    /// regions that are under way, so the calling thread should hold no guard for which such a call may wait.
+    /// the places of [`Builder::groups`](crate::Builder::groups). This call waits for the end of calls on the group's
+    /// files and regions that other threads have begun. The calling thread must hold no guard for which such a call may
+    /// wait, or the two calls would wait for each other for ever.
     ///
     /// # Errors
     /// When the group has children, or was removed before.

@@ -46,11 +46,11 @@ impl Node {
 /// it exclusively, to wait until such calls have ended.
 type Entrance = CachePadded<RwLock<()>>;
 
-/// The groups of one memory.
+/// The memory control groups of one [`Memory`](crate::Memory).
 pub(crate) struct Groups {
     /// The groups that exist, and those that are being removed.
     nodes: Mutex<Vec<Arc<Node>>>,
-    /// The entrances, indexed by the number ([`GroupId`]) of the group.
+    /// The locks of all group numbers, indexed by the number ([`GroupId`]).
     entrances: Box<[Entrance]>,
     /// For each number ([`GroupId`]), the serial number of the latest group that got it; 0 if no group ever got it.
     last: Box<[AtomicU64]>,
@@ -60,7 +60,7 @@ pub(crate) struct Groups {
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Groups {
-    /// Creates the table of a memory in which `count` groups can exist, counting the root group.
+    /// Creates the table of a memory in which `count` groups can exist, the root group included.
     pub(crate) fn new(count: usize) -> Self {
         Self {
             nodes: Mutex::default(),
@@ -98,7 +98,8 @@ impl Groups {
         Ok(node)
     }
 
-    /// Removes a group, once no call works for it.
+    /// Removes a group, after waiting until no call works for the group any more. Returns an error if the group has
+    /// children or was removed before.
     pub(super) fn remove(&self, engine: &Engine<Host>, node: &Node) -> Result<(), Error> {
         {
             let nodes = self.nodes.lock();
@@ -130,7 +131,7 @@ impl Groups {
         found.map_or_else(|| format!("number {}, which was removed", id.0), |node| node.path.clone())
     }
 
-    /// Returns whether the group of `node` is the last one that had its number.
+    /// Returns whether the number of the group of `node` is still its own: no later group has got the number.
     pub(super) fn has_number(&self, node: &Node) -> bool {
         self.last[usize::from(node.id.0)].load(Ordering::Acquire) == node.serial
     }
@@ -151,9 +152,9 @@ impl Groups {
     /// Calls `call` with the calling task in the group of `node`, or in the nearest ancestor that was not removed. If
     /// `node` is `None`, the task is in the root group.
     ///
-    /// Before it calls `call`, the task pays, by reclaim and sleep, for pages that its last call charged above a `high`
-    /// limit. Only a call that pinned a page leaves such pages unpaid, because the task must not sleep while it holds
-    /// the page.
+    /// Before it calls `call`, makes the task reclaim and sleep for the pages that its last call charged above a `high`
+    /// limit, if the call left this undone. Only a call that pinned a page leaves this undone, because the task must
+    /// not sleep while it holds the page.
     pub(crate) fn call_in<R>(
         &self,
         engine: &Engine<Host>,
@@ -175,8 +176,8 @@ impl Groups {
         call(engine, task)
     }
 
-    /// Makes the task pay, by reclaim and sleep, for pages that its last call charged above a `high` limit. If the
-    /// group was removed since that call, the task pays nothing.
+    /// Makes the task reclaim and sleep for the pages that its last call charged above a `high` limit, if the call left
+    /// this undone. Does nothing if the group was removed since that call.
     #[cold]
     fn settle(&self, engine: &Engine<Host>, task: &mut Task) {
         let group = task.group;

@@ -21,10 +21,10 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of a huge page, and the alignment of frame 0.
+/// Size of a huge page, bytes. The address of frame 0 is a multiple of it.
 const HUGE_BYTES: usize = 2 << 20;
 
-/// Bytes of a cache line.
+/// Size of a cache line, bytes.
 const LINE: usize = 64;
 
 /// Largest number of bytes of a frame that one call prefetches: about as many as today's processors can request at a
@@ -70,9 +70,9 @@ pub struct Arena {
     /// The start of the whole mapping, in which frame 0 lies at an aligned address.
     mapping: NonNull<u8>,
     mapping_bytes: usize,
-    /// Number of accessible frames, from frame 0 on.
+    /// Number of frames that may be accessed: frame 0 and those that follow it.
     frames: AtomicU32,
-    /// Number of frames for which there is address space.
+    /// Largest number of frames that the arena can have: address space is reserved for this many.
     frames_max: u32,
     has_huge_pages: bool,
     /// True if the system never swaps the arena's memory out (`mlock2`).
@@ -146,7 +146,7 @@ impl Arena {
         self.frames.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of frames for which there is address space.
+    /// Returns the largest number of frames that the arena can have: address space is reserved for this many.
     #[must_use]
     pub const fn frames_max(&self) -> u32 {
         self.frames_max
@@ -329,8 +329,8 @@ impl Arena {
         }
     }
 
-    /// Appends to `runs` the memory of `frames`, without its first `skip` bytes, as contiguous runs. Frames that lie
-    /// one after the other in the arena form one run.
+    /// Appends to `runs` the memory of `frames` as contiguous runs, and leaves out the first `skip` bytes. Frames that
+    /// lie one after the other in the arena form one run.
     ///
     /// # Panics
     /// When a frame does not exist, or `skip` is beyond the frames.

@@ -5,7 +5,7 @@ use std::thread;
 /// The configuration of a [`super::Host`]. [`Config::new`] returns defaults that fit the computer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Number of frames of 4 KiB at the start.
+    /// Number of frames (of 4 KiB) that the machine has at first.
     pub frames: u32,
     /// Number of frames for which address space is reserved, and to which the arena can grow. Default: `frames`.
     pub frames_max: u32,

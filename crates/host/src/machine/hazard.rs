@@ -22,8 +22,8 @@ use std::sync::{Arc, Weak};
 /// Number of hazard pointers of a thread in one machine: as many as fill one cache line. The cache line after them
 /// stays unused, because processors fetch two lines at a time.
 const RECORD: usize = 16;
-/// Largest number of threads that have hazard pointers in one machine at the same time. If there are more threads, the
-/// others have none.
+/// Largest number of threads that have hazard pointers in one machine at the same time. Threads beyond this number have
+/// none.
 const RECORDS: usize = 1024;
 
 /// The two bits that are set in a published word, so that it is not 0 even for frame 0. No frame number has either bit.
@@ -67,7 +67,7 @@ struct Table {
     /// Number of barriers (interruptions of all CPUs) that have begun. A barrier begins only while the lock of
     /// `barriers_done` is held.
     barriers_begun: AtomicU64,
-    /// Number of the last barrier that is done.
+    /// The number of the latest barrier that is done. Barriers are numbered from 1 in the order in which they begin.
     barriers_done: Mutex<u64>,
 }
 

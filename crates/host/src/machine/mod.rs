@@ -148,13 +148,14 @@ impl Host {
         self.shared.pressure.enter_call()
     }
 
-    /// Returns the pressure on memory until now.
+    /// Returns for how long threads were stalled because memory was short, up to now.
     #[must_use]
     pub fn pressure(&self) -> machine::pressure::Pressure {
         self.shared.pressure.read()
     }
 
-    /// Returns the pressure on a memory control group until now; all zeroes if there never was a group of this number.
+    /// Returns for how long threads in a memory control group were stalled because memory was short, up to now; all
+    /// zeroes if there never was a group of this number.
     pub(crate) fn pressure_of_group(&self, group: u16) -> machine::pressure::Pressure {
         self.shared.pressure.read_group(group).unwrap_or_default()
     }
@@ -227,10 +228,11 @@ impl Host {
     /// Returns a plug, a guard that holds back disk requests of the calling thread until it is dropped, so that they go
     /// to the disk together. Linux: `blk_start_plug`.
     ///
-    /// When the plug is dropped, the held requests that a task waits for are carried out in parallel, and the drop
-    /// returns when they are finished. Requests go to the disk earlier when 64 are held, and before the thread sleeps
-    /// in the machine. Plugs nest; only dropping the outermost one releases requests. A thread with a plug must wait
-    /// for its requests only by the machine's own means, which release them first.
+    /// When the plug is dropped, the held requests that a task waits for are carried out in parallel. With io_uring,
+    /// the drop normally returns when they are finished; with threads, some of them may still be under way. Requests go
+    /// to the disk earlier when 64 are held, and before the thread sleeps in the machine. Plugs nest; only dropping the
+    /// outermost one releases requests. A thread with a plug must wait for its requests only by the machine's own
+    /// means, which release them first.
     #[doc(alias = "blk_start_plug")]
     pub fn plug(&self) -> Plug<'_> {
         self.shared.disks.plug()

@@ -28,8 +28,8 @@ pub enum Notice {
         /// The name of the file.
         name: String,
     },
-    /// More files than those named by [`Notice::Buffered`] go through the page cache of the kernel. The names of these
-    /// files are not kept, because there may be any number of them.
+    /// Further files, which no [`Notice::Buffered`] names, go through the page cache of the kernel. Their names are not
+    /// kept, because there may be any number of such files.
     BufferedMore {
         /// Number of times that a file without a notice of its own was opened.
         count: u64,
@@ -61,7 +61,8 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Largest number of files that are named in notices, because a program may open any number of files.
+/// Largest number of files that are named in notices. The limit is needed because a program may open any number of
+/// files.
 const FILES_MAX: usize = 16;
 
 /// The notices so far, without duplicates.

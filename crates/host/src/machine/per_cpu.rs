@@ -10,8 +10,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
-/// A per-CPU value: an array of slots with a `T` each. The number of slots is that of the CPUs that the process may
-/// use, unless `Config::shards` says another number.
+/// A per-CPU value: an array of slots with a `T` each. `Config::shards` is the number of slots.
 pub struct Shards<T>(Box<[CachePadded<Mutex<T>>]>);
 
 impl<T> Shards<T> {

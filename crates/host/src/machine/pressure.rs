@@ -29,8 +29,8 @@ struct Thread {
     /// Number of nested stalls that the thread is in; 0 if it is not stalled.
     stalls: u32,
     is_in_call: bool,
-    /// `true` if the thread's present call is known: it began during another thread's stall, or a stall of its own
-    /// ended during such a stall. The thread then counts as working unless it is stalled or waits.
+    /// `true` if the thread's present call is known: the call began, or a stall of this thread ended, while another
+    /// thread was stalled. The thread then counts as working unless it is stalled or waits.
     is_known: bool,
     /// `true` while the thread sleeps for another reason than lack of memory.
     waits: bool,
@@ -58,8 +58,8 @@ struct Counts {
     stalled: u32,
     working: u32,
     since: Nanos,
-    /// The time up to `since` in which at least one thread was stalled (`some`), and the part of it in which no thread
-    /// was known to work (`full`).
+    /// Two stall times up to `since`. The first (`some`) is the time in which at least one thread was stalled. The
+    /// second (`full`) is the part of this time in which no thread was known to work.
     total: [Nanos; 2],
     averages: [Averages; 2],
     /// The values of `total` at the end of the last averaging period.
@@ -69,7 +69,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Creates counts without threads, which begin at `now`.
+    /// Creates counts in which no thread is counted yet, and whose times begin at `now`.
     fn new(now: Nanos) -> Self {
         Self {
             stalled: 0,
@@ -141,7 +141,7 @@ struct AllCounts {
 }
 
 impl AllCounts {
-    /// Replaces a thread in the state `before` by the same thread in the state `after` in all counts.
+    /// Updates all counts when a thread passes from the state `before` to the state `after`.
     fn recount(&mut self, now: Nanos, before: Thread, after: Thread) {
         self.all.recount(now, before.counts(), after.counts());
         if before.group == after.group {

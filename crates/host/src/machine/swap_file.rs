@@ -292,19 +292,19 @@ pub enum SwapFileError {
     /// The file exists, and has other contents than a swap file of the library, an owner other than the caller, or a
     /// second name. The file was not touched.
     Foreign {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
         /// The contents, the owner or the names that were found, in words.
         found: String,
     },
     /// Another process, or another part of this one, uses the file.
     InUse {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
     },
     /// The file system has no room for the file, or does not allow a file of this size.
     Allocate {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
         /// Number of bytes asked for.
         bytes: u64,
@@ -313,14 +313,14 @@ pub enum SwapFileError {
     },
     /// The size is less than one page or more than 2^32 - 2 pages.
     Size {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
         /// Number of bytes asked for.
         bytes: u64,
     },
     /// The system returned an error for another operation on the file, such as opening it.
     Io {
-        /// The file.
+        /// Path of the swap file.
         path: PathBuf,
         /// The action that failed: a verb.
         doing: &'static str,

@@ -39,7 +39,7 @@ pub struct WaitQueue {
 #[derive(Debug)]
 struct Sleeper {
     thread: Thread,
-    /// True if the sleeper was woken, and has not yet checked the number of wakes since then.
+    /// True from the moment at which the sleeper is woken until it has noticed this.
     is_woken: bool,
 }
 

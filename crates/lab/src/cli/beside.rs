@@ -42,11 +42,12 @@ pub struct BesideOptions {
     /// Write counters over time, as CSV: /proc/vmstat, free pages by zone, the queue of the disk
     #[arg(long, value_name = "FILE", group = "sampled")]
     series: Option<PathBuf>,
-    /// Draw a picture (SVG) of physical memory over time: for each pageblock, the use of most of its pages (`sim`,
-    /// `guest`)
+    /// Draw a picture (SVG) of physical memory over time: for each pageblock, what most of its pages are used for
+    /// (`sim`, `guest`)
     #[arg(long, value_name = "FILE.svg", group = "sampled")]
     memory_map: Option<PathBuf>,
-    /// Write free blocks by order and migrate type, and pageblocks by type, over time, as CSV (`sim`, `guest`)
+    /// Write, as CSV over time, how many free blocks there are of each order and migrate type, and how many pageblocks
+    /// of each type (`sim`, `guest`)
     #[arg(long, value_name = "FILE", group = "sampled")]
     buddyinfo: Option<PathBuf>,
     /// Write the generations of pages over time, as text in the form of lru_gen_full of debugfs: ages, numbers of
@@ -80,8 +81,8 @@ impl BesideOptions {
         first_given(&options)
     }
 
-    /// Returns the first given option that `ground` does not support, with words for the grounds that support it; none
-    /// if `ground` supports all given options.
+    /// Returns the first option that the user gave and that `ground` does not support, with words for the grounds that
+    /// support the option. Returns none if `ground` supports all given options.
     pub fn unsupported_on(&self, ground: Ground) -> Option<(&'static str, &'static str)> {
         const SIM: &str = "ground `sim` alone, which knows every task at every moment";
         const SIM_AND_GUEST: &str = "grounds `sim` and `guest` alone";
@@ -180,7 +181,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Writes the files. If a file cannot be written, the others still are, and `losses` gets the error.
+    /// Writes the files. If a file cannot be written, adds the error to `losses` and still writes the other files.
     pub fn write(self, plan: &Plan, results: &Results, losses: &mut Losses) {
         let Self {
             profile: stacks,

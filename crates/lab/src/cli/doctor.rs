@@ -30,7 +30,7 @@ pub struct Arguments {
     #[cfg(feature = "linux")]
     #[arg(long, value_name = "PID", conflicts_with_all = ["files", "interval"])]
     pid: Option<u32>,
-    /// The interval of a recording of `vmstat` without -t, which does not state the interval [default: 1]
+    /// Seconds between the lines of a recording of `vmstat`, if it ran without -t and so printed no times [default: 1]
     #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     interval: Option<f64>,
     /// The form of the diagnosis

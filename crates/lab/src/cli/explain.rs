@@ -102,7 +102,7 @@ const MATCHED_FROM: usize = 3;
 /// Names with their descriptions, grouped by kind (such as kernels, machines or parameters).
 type Matching = [(&'static str, Vec<(String, String)>)];
 
-/// Returns, as text, a list of everything that has `word` in its name.
+/// Returns, as text, a list of all names that contain `word`, such as names of kernels, machines and parameters.
 fn list(word: &str, matching: &Matching, look: Look) -> String {
     let all: usize = matching.iter().map(|(_, lines)| lines.len()).sum();
     let is =
@@ -117,7 +117,8 @@ fn list(word: &str, matching: &Matching, look: Look) -> String {
     text
 }
 
-/// Returns, as a page, a list of everything that has `word` in its name.
+/// Returns, as an HTML page, a list of all names that contain `word`, such as names of kernels, machines and
+/// parameters.
 fn list_page(word: &str, matching: &Matching) -> Page {
     let section = |(kind, lines): &(&'static str, Vec<(String, String)>)| {
         let line = |(name, about): &(String, String)| vec![name.clone().into(), first_sentence(about).into()];

@@ -83,7 +83,7 @@ impl Form {
     }
 }
 
-/// Refuses the form `mmtests`, a directory. Called by commands whose table does not come from runs.
+/// Refuses the form `mmtests`, which is a directory, for a command whose report is always one file.
 ///
 /// # Errors
 /// Reports wrong usage when such a directory is requested.

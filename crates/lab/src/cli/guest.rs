@@ -16,7 +16,8 @@ pub enum Which {
 /// Arguments of `highwater guest check`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The kernel, a bzImage: /boot/vmlinuz-…, or arch/x86/boot/bzImage of a built one. Repeatable
+    /// The kernel, a bzImage: /boot/vmlinuz-…, or arch/x86/boot/bzImage in the source tree of a built kernel.
+    /// Repeatable
     #[arg(long, value_name = "FILE")]
     kernel_image: Vec<PathBuf>,
     /// The folder with the modules of the kernel [default: lib/modules near the image, or that of this computer]

@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.end()
 }
 
-/// Reads the contents of a directory of logs, or of files with texts.
+/// Reads what the arguments name: a directory of logs, or text files.
 fn imported(arguments: &Arguments) -> Result<import::Imported, String> {
     let Arguments { paths, test, kernels, .. } = arguments;
     let is_text = |path: &PathBuf| path.is_file() || path == Path::new("-");

@@ -36,13 +36,14 @@ pub struct CalibrateArguments {
     computer: Arguments,
 }
 
-/// Arguments of `highwater machine here`, which `highwater calibrate` has, too.
+/// Arguments that the verbs `highwater machine here` and `highwater calibrate` have in common.
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The limit of a memory cgroup around all tasks, as --on linux makes one: 512M, 2G
     #[arg(long, value_name = "BYTES", value_parser = super::stat::parse_bytes)]
     limit: Option<u64>,
-    /// The folder in which files will lie; its disk becomes the machine's disk [default: the system's temporary folder]
+    /// The folder for the files of workloads; the disk on which it lies becomes the machine's disk [default: the
+    /// system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Write the machine file to this file
@@ -164,9 +165,10 @@ fn fail(measured: &mut Measured, why: String) {
     measured.failures.push(why);
 }
 
-/// Duration of each step, s: costs, the disk, and each group in [`GROUPS`]. The durations were measured on 26 Nov 2026
-/// on a computer with 2 CPUs and a virtual disk that takes 0.07 ms for a read. That computer has no swap, so the
-/// duration for swapped pages is that for random reads. Slower disks take longer, above all rotating ones.
+/// Typical duration of each step of a calibration, s: the measurement of costs, that of the disk, and one step for each
+/// group in [`GROUPS`]. The durations were measured on 26 Nov 2026 on a computer with 2 CPUs and a virtual disk that
+/// takes 0.07 ms for a read. That computer has no swap, so the duration for swapped pages is that for random reads.
+/// Slower disks take longer, above all rotating ones.
 const TOOK_S: [f64; 2 + GROUPS.len()] = [0.9, 0.8, 32.2, 32.2, 12.6];
 
 /// The progress of a calibration, shown on standard error.
@@ -187,14 +189,15 @@ impl Course {
         Self { begun: Instant::now(), step: 0, steps }
     }
 
-    /// Begins the next step, and reports it. The remaining time is estimated from the durations so far.
+    /// Begins the next step of the calibration, and prints it with an estimate of the remaining time.
     fn begin(&mut self, what: &str) {
         let left = self.left_s(self.begun.elapsed());
         self.step += 1;
         eprintln!("calibrate: step {} of {}, about {left:.0} s left: {what}", self.step, self.steps);
     }
 
-    /// Estimates the time of the remaining steps, s. `elapsed` is the time of the steps so far.
+    /// Estimates the time of the remaining steps, s, from [`TOOK_S`] and from `elapsed`, the time that the finished
+    /// steps took.
     fn left_s(&self, elapsed: Duration) -> f64 {
         let sum = |steps: &[f64]| steps.iter().sum::<f64>();
         let (before, after) = TOOK_S[..self.steps].split_at(self.step);

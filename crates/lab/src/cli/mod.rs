@@ -279,7 +279,7 @@ fn command() -> String {
 /// The form of a text for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum TextFormat {
-    /// For a terminal.
+    /// Text for a terminal.
     #[default]
     #[value(alias = "table")]
     Text,

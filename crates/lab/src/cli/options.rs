@@ -278,7 +278,7 @@ fn values_of(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// Merges the changes of the same key: the key then has all its values, in one change.
+/// Merges all changes of one key into a single change with all the values.
 fn merged(sets: &[Set]) -> Vec<Set> {
     let mut merged: Vec<Set> = Vec::new();
     for set in sets {

@@ -65,14 +65,14 @@ pub enum Format {
     Html,
 }
 
-/// A word of `--policies`.
+/// A word in the value of `--policies`.
 #[derive(Clone, Copy, Debug)]
 enum Policies {
     All,
     One(Kind),
 }
 
-/// The policies without `--policies`.
+/// The policies that are replayed if `--policies` is not given.
 const USUAL: [Kind; 8] =
     [Kind::Lru, Kind::Arc, Kind::S3Fifo, Kind::Sieve, Kind::Classic, Kind::Multigen, Kind::Highwater, Kind::Optimal];
 

@@ -117,7 +117,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
 }
 
-/// Returns whether a text is a report, a series or folded stacks, and has nothing before that.
+/// Returns whether a text begins with a saved report, with counters over time or with folded stacks, and has no other
+/// text before it.
 fn is_plain(text: &str) -> bool {
     source::is_it(text) || is_stacks(text)
 }

@@ -29,8 +29,8 @@ pub struct Arguments {
     /// A folder that `--store` has filled
     #[arg(value_name = "DIR", required = true)]
     folder: Option<PathBuf>,
-    /// Show only runs that have one of these values: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key of
-    /// --set. Repeatable
+    /// Show only runs in which KEY has one of the values A,B; KEY is `experiment`, `kernel`, `machine`, `scale`,
+    /// `seed`, or a key of --set. Repeatable
     #[arg(long = "where", value_name = "KEY=A,B")]
     wanted: Vec<Where>,
     /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character

@@ -203,8 +203,8 @@ fn used_since(before: Used) -> Used {
     }
 }
 
-/// Names and units of the events in the `memory.stat` of the command's cgroup that are reported. The cgroup is made for
-/// the command, so the events are those of the command.
+/// Names and units of the counters that the report takes from the `memory.stat` of the command's cgroup. The cgroup is
+/// made for the command, so it counts no events of other programs.
 const OF_CGROUP: [(&str, &str); 9] = [
     ("pgscan", "pages"),
     ("pgsteal", "pages"),

@@ -2,6 +2,8 @@
 
 mod described;
 mod made;
+#[cfg(feature = "linux")]
+mod recorded;
 
 use super::options::PlotOptions;
 use super::output::Output;
@@ -23,6 +25,9 @@ pub enum Which {
     Info(InfoArguments),
     /// Make a trace from patterns: at random by Zipf's law or uniform, scans, loops, mixtures, sets that move
     Synth(made::Arguments),
+    /// Record what a program does to files and memory: `record --output FILE.hwtrace -- COMMAND`
+    #[cfg(feature = "linux")]
+    Record(recorded::Arguments),
 }
 
 /// How to read a trace.
@@ -31,7 +36,7 @@ pub(super) struct SourceOptions {
     /// The trace; `-` is standard input. It may be packed by gzip, zstd or xz
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// Its format, if its first bytes do not show it; `--from help` lists them
+    /// The format of FILE, if its first bytes do not show it; `--from help` lists all formats
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     pub(super) from: Option<String>,
     /// The columns of a csv file, by name or number, as in time=ts:ms,op=type,offset=lba:512,size=bytes,file=dev; a unit follows the
@@ -77,12 +82,14 @@ pub struct InfoArguments {
     plot: PlotOptions,
 }
 
-/// Does what the user chose.
+/// Carries out the chosen verb of `highwater trace`: `convert`, `info` or `synth`.
 pub fn run(which: &Which) -> Result<(), End> {
     match which {
         Which::Convert(arguments) => convert(arguments),
         Which::Info(arguments) => info(arguments),
         Which::Synth(arguments) => made::run(arguments),
+        #[cfg(feature = "linux")]
+        Which::Record(arguments) => recorded::run(arguments),
     }
 }
 
@@ -134,10 +141,10 @@ pub(super) fn wrong_input(wrong: &Wrong) -> End {
     End::Usage(wrong.to_string())
 }
 
-/// Tells what was not understood.
+/// Tells the user which lines or records of a trace were not understood.
 ///
 /// # Errors
-/// When it is more than 1 %.
+/// When more than 1 % of them were not understood.
 pub(super) fn tell(file: &Path, counts: &Counts) -> Result<(), End> {
     if counts.unparsed == 0 {
         return Ok(());
@@ -166,7 +173,7 @@ fn parse_format(text: &str) -> Result<String, String> {
     Err(format!("expected one of these:{}\n  {OWN:14} this program's own", known.collect::<String>()))
 }
 
-/// Parses a name and a number of bytes.
+/// Parses `NAME=BYTES`, the name of a file and its size.
 fn parse_file_bytes(text: &str) -> Result<(String, u64), String> {
     let (name, bytes) = text.rsplit_once('=').ok_or("expected NAME=BYTES")?;
     let bytes = bytes.parse().map_err(|_| format!("`{bytes}`: expected a number of bytes"))?;

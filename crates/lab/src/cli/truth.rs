@@ -29,7 +29,7 @@ pub struct Arguments {
     /// The kernel files [default: those nearest to the image's version]
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     kernels: Vec<String>,
-    /// The folder for disks of guests, which are removed at the end [default: the system's temporary folder]
+    /// The folder for the disks of guests; the disks are removed at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Write the counters of the guests to a file, after each load
@@ -53,7 +53,7 @@ pub struct Arguments {
 /// The form of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Text.
+    /// Text for people.
     #[default]
     Text,
     /// JSON, for programs.

@@ -94,7 +94,7 @@ fn tasks_of_several_kinds_wait_for_each_other_and_have_rows_of_their_own() {
         ]
         "#,
     );
-    assert_eq!(value(&rows, "Ops store Request") > value(&rows, "Ops store Read"), true);
+    assert!(value(&rows, "Ops store Request") > value(&rows, "Ops store Read"));
     for row in ["Request p99", "Read p99", "Append p99", "Commit p99", "Clean p99"] {
         assert!(value(&rows, row) > 0.0, "{row}");
     }
@@ -156,4 +156,24 @@ fn a_region_that_is_not_mapped_is_named() {
     let workload = lab::grounds::find("tasks").expect("it is listed");
     let error = workload.run(&job, &lab::progress::Progress::default()).expect_err("nothing is mapped").to_string();
     assert!(error.contains("task `a`: region `own` is used while it is not mapped"), "{error}");
+}
+
+#[test]
+fn a_job_file_of_fio_runs() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder is writable");
+    let path = folder.path().join("mixed.fio");
+    let text = "[global]\nrw=randrw\nrwmixread=70\nsize=1g\n[psync]\nnumjobs=2\nfsync=64\n[queue]\nioengine=io_uring\niodepth=4\nrate_iops=2k\n";
+    std::fs::write(&path, text.replace("2k", "2000")).expect("the folder is writable");
+    let experiment = lab::library::experiment(path.to_str().expect("UTF-8")).expect("it is a job file");
+    let mut job = super::job("tasks", "");
+    job.params = experiment.params;
+    let workload = lab::grounds::find(&experiment.workload).expect("it is listed");
+    workload.check(&job).expect("the load fits the machine");
+    let rows = workload.run(&job, &lab::progress::Progress::default()).expect("the run ends").rows;
+    // A gibibyte is 262,144 pages, at a scale of 1/64 4096; each job passes over its file once.
+    assert_eq!(value(&rows, "Pages verified"), 3.0 * 4096.0);
+    for row in ["psync read p99", "psync write p99", "psync sync p50", "queue read p99", "Ops mixed queue write"] {
+        assert!(value(&rows, row) > 0.0, "{row}");
+    }
+    assert!(!rows.iter().any(|row| row.name.starts_with("queue sync")), "this job does not sync");
 }

@@ -15,11 +15,11 @@ pub enum Step {
     Setting {
         /// The setting's name: `vm.swappiness`, `memory.max`.
         name: String,
-        /// The present value; none if unknown.
+        /// The present value of the setting; none if unknown.
         now: Option<String>,
         /// The value to try.
         suggested: String,
-        /// The reason for this value.
+        /// The reason why this value of the setting is suggested.
         why: String,
     },
     /// Look at the output of a command.
@@ -53,7 +53,7 @@ impl Step {
     }
 }
 
-/// A step as the table [`ADVICE`] has it, before it is adapted to the examined computer or cgroup.
+/// An entry of the table [`ADVICE`], from which a [`Step`] for the examined computer or cgroup is made.
 enum Advice {
     /// A setting, another value for it, and the reason.
     Set(&'static str, &'static str, &'static str),
@@ -82,7 +82,7 @@ pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
 }
 
 impl Advice {
-    /// Makes the step that is shown to the user. Returns none if the step does not apply to the examined computer or
+    /// Makes the step that is shown to the user. Returns none if the advice does not apply to the examined computer or
     /// cgroup, or if the setting already has the suggested value.
     fn step(&self, signs: &Signs) -> Option<Step> {
         let set = |name: &'static str, suggested: &str, why: &str| {
@@ -151,8 +151,8 @@ fn swaps(signs: &Signs) -> bool {
     signs.swapped_in.is_some_and(|pages| pages > 0.0) && may_swap(signs)
 }
 
-/// Returns whether programs may read their own code again and again. This is possible if no cgroup is involved and
-/// reclaim takes no anonymous pages: there is no swap, or no page came back from swap.
+/// Returns whether it is possible that programs read their own code again and again. It is possible if no cgroup is
+/// involved and reclaim takes no anonymous pages, that is, if there is no swap or no page came back from swap.
 fn reads_code(signs: &Signs) -> bool {
     !has_group(signs) && (!may_swap(signs) || signs.swapped_in == Some(0.0))
 }
@@ -187,8 +187,8 @@ fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
     Some(min_free_kib(signs)?.max((11.0 * zones * block_kib).min(kib / 20.0).floor()))
 }
 
-/// Returns whether `vm.watermark_scale_factor` keeps too much memory free. The value decides or, if the value is
-/// unknown, the distance between the marks. Returns `false` if both are unknown.
+/// Returns whether `vm.watermark_scale_factor` is so high that the kernel keeps too much memory free. If the value of
+/// the setting is unknown, the distance between the marks decides. Returns `false` if both are unknown.
 fn is_scale_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.watermark_scale_factor").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || {
@@ -219,8 +219,8 @@ fn is_known(signs: &Signs) -> bool {
     ["vm.min_free_kbytes", "vm.watermark_scale_factor"].iter().all(|name| signs.settings.contains_key(*name))
 }
 
-/// Returns the suggested value of `vm.min_free_kbytes`: the value that the kernel chooses at boot, and also the larger
-/// value to which the kernel raises this sysctl if huge pages are on.
+/// Returns words for the suggested value of `vm.min_free_kbytes`: the value that the kernel chooses at boot, and, if it
+/// is larger, the value that the kernel sets if huge pages are on.
 fn min_free(signs: &Signs) -> Option<String> {
     Some(match min_free_kib(signs).zip(min_free_huge_kib(signs)) {
         Some((kib, huge)) if huge > kib => format!("{kib:.0}, or {huge:.0} where huge pages are on"),
@@ -241,8 +241,8 @@ fn memory_kib(signs: &Signs) -> Option<f64> {
     signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
 }
 
-/// Returns whether a lower `vm.swappiness` may help against swapping. If the value is very low already, it is not the
-/// reason.
+/// Returns whether a lower `vm.swappiness` may help against swapping. If the setting is very low already, it is not the
+/// reason for the swapping.
 fn swaps_by_choice(signs: &Signs) -> bool {
     let now = signs.settings.get("vm.swappiness").and_then(|value| value.parse::<f64>().ok());
     now.is_none_or(|now| now > rules::SWAPPINESS_LOW)

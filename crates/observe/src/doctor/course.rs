@@ -7,18 +7,18 @@ use super::signs::Signs;
 use std::fmt;
 use std::ops::Deref;
 
-/// Number of intervals at which a [`Course`] becomes too long, so that it joins its intervals in pairs. A day of
-/// `vmstat 1` (86,400 lines) stays below this number and is kept line by line, at about 1.5 KiB per line.
+/// Number of intervals at which a [`Course`] is too long and joins its intervals in pairs. A day of `vmstat 1` (86,400
+/// lines) stays below this number and is kept line by line, at about 1.5 KiB per line.
 const INTERVALS_MAX: usize = 1 << 17;
 
 /// The place of an interval or span within a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Extent {
-    /// Lines of a text, from 1, including both ends.
+    /// Lines of a text, counted from 1. The place includes the first and the last line.
     Lines {
-        /// The first line.
+        /// Number of the first line.
         first: usize,
-        /// The last line.
+        /// Number of the last line.
         last: usize,
     },
     /// Times as the recording has them: `10:07:12`.
@@ -38,8 +38,8 @@ pub enum Extent {
 }
 
 impl Extent {
-    /// Returns the place that reaches from the start of `self` to the end of `end`, which is a later place. If the two
-    /// places are of different kinds, such as lines and times, returns `self`.
+    /// Returns the place of the part of the recording from the start of `self` to the end of the later place `end`. If
+    /// the two places are of different kinds, such as lines and times, returns `self`.
     #[must_use]
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {
@@ -74,7 +74,7 @@ pub fn time_of_day(seconds: f64) -> String {
 pub struct Interval {
     /// The interval's position in the recording.
     pub place: Extent,
-    /// The signs (counters and levels) of the interval itself; `elapsed_s` is the length of the interval.
+    /// The signs (growth of counters, and levels) over the interval. Their `elapsed_s` is the interval's length.
     pub signs: Signs,
 }
 
@@ -86,8 +86,8 @@ impl Interval {
     }
 }
 
-/// The intervals of a recording, in order. Rules treat them as if no time lay between them. If a recording has too many
-/// intervals, neighbouring ones are joined, so that a kept interval covers several intervals of the recording.
+/// The intervals of a recording, in order. Rules treat the intervals as if no time lay between them. If a recording has
+/// too many intervals, neighbouring ones are joined, so that a kept interval covers several intervals of the recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
     intervals: Vec<Interval>,

@@ -14,27 +14,27 @@ use super::{Finding, Weight};
 use serde::Serialize;
 use std::ops::Range;
 
-/// Length, s, from which on a span counts as more than noise. The start of a program, or the return to an idle page of
-/// a browser, causes work for a shorter time.
+/// Shortest span, s, that counts as more than noise. The start of a program, or the return to an idle tab of a browser,
+/// causes work of reclaim for a shorter time.
 pub const SPAN_MIN_S: f64 = 5.0;
 
-/// Smallest number of samples in a span. A span of a single sample counts only if the sample is a mean over at least
-/// [`LONG_S`].
+/// Smallest number of samples in a span, unless the span is at least [`LONG_S`] long: then a single sample, which is a
+/// mean over this time, is enough.
 const SAMPLES_MIN: usize = 2;
 
-/// Length of a sample, s, from which on its mean counts as more than noise.
+/// Shortest sample, s, whose mean counts as more than noise.
 const LONG_S: f64 = 60.0;
 
-/// Smallest load of a span that is reported. The load is the time, s, that the work of the span would take at the
-/// smallest rate at which the rule finds an illness. At 25 pages/s, 300 s are 29 MiB. An idle desktop or a nightly job
-/// moves less; half a minute of thrashing on a hard disk moves more.
+/// Smallest load of a span that is reported, s. The load is the work of reclaim in the span, divided by the smallest
+/// rate that counts as an illness. If this rate is 25 pages/s, a load of 300 s is 29 MiB. An idle desktop or a nightly
+/// job moves less; half a minute of thrashing on a hard disk moves more.
 pub const LOAD_MIN_S: f64 = 300.0;
 
-/// Smallest share of a span's time, percent, that must lie in intervals which reach the rule's smallest rate by
-/// themselves. Without this limit, two short events an hour apart would make an episode of an hour.
+/// Smallest share of a span's time, percent, that the busy intervals of the span must take. An interval is busy if its
+/// own rate counts as an illness. Without this limit, two short events an hour apart would make a span of an hour.
 const BUSY_MIN: f64 = 10.0;
 
-/// Share of the recording, percent, from which on the spans together count as the whole recording.
+/// Smallest share of the recording, percent, that the spans together must cover to count as the whole recording.
 const ALL_THE_TIME: f64 = 90.0;
 
 /// Largest number of spans that are listed with their places. Further spans are only counted.
@@ -52,11 +52,11 @@ pub struct Span {
 /// The spans of a recording in which a finding held.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct When {
-    /// The span that the finding describes: the one with the largest load.
+    /// The span that the finding describes: the one in which reclaim did the most work.
     pub worst: Span,
-    /// Number of spans.
+    /// Number of the recording's spans in which the finding held.
     pub count: usize,
-    /// The first spans in the order of time, at most `NAMED_MAX`.
+    /// The first of these spans in the order of time, at most `NAMED_MAX`.
     pub spans: Vec<Span>,
     /// Total length of the spans, s.
     pub together_s: f64,
@@ -117,7 +117,7 @@ pub enum OverTime {
     Span(Box<Finding>),
 }
 
-/// The search for spans in which rules hold.
+/// The spans of a course in which rules hold, as far as the search has found them.
 pub struct Spans<'c> {
     course: &'c Course,
     /// Start of each interval, s from the start of the recording. The last entry is the end of the last interval.
@@ -187,9 +187,9 @@ impl<'c> Spans<'c> {
         }
     }
 
-    /// Adds the spans that follow from `new`, the windows of one length in which rule number `n` holds. Windows that
-    /// overlap or touch are joined into one span, and intervals below the rule's smallest rate are cut off at the ends
-    /// of the span.
+    /// Makes spans from `new`, the windows of one length in which rule number `n` holds, and adds them to the spans
+    /// found. Windows that overlap or touch become one span. Intervals whose own rate is no illness are cut off at the
+    /// ends of a span.
     fn add(&mut self, rule: &Rule, n: usize, mut new: Vec<Range<usize>>) {
         let Some(load) = rule.over.load() else { return };
         new.sort_by_key(|range| range.start);
@@ -211,15 +211,15 @@ impl<'c> Spans<'c> {
         self.found[n].sort_by_key(|range| range.start);
     }
 
-    /// Returns whether a span is long enough to be more than noise, and whether enough of its intervals reach the
-    /// rule's smallest rate by themselves.
+    /// Returns whether a span is long enough to be more than noise, and has enough busy intervals: intervals whose own
+    /// rate counts as an illness.
     fn is_sound(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> bool {
         let all = self.seconds(range);
         let is_long = all >= SPAN_MIN_S && (range.len() >= SAMPLES_MIN || all >= LONG_S);
         is_long && self.busy_s(range, load) >= SPAN_MIN_S.max(all * BUSY_MIN / 100.0)
     }
 
-    /// Returns the total time, s, of those intervals in a span that reach the rule's smallest rate by themselves.
+    /// Returns the total time, s, of the busy intervals in a span: those whose own rate counts as an illness.
     fn busy_s(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> f64 {
         let intervals = self.course[range.clone()].iter().map(|it| (load(&it.signs), seconds(&it.signs)));
         intervals.filter(|(load, seconds)| load >= seconds).map(|(_, seconds)| seconds).sum()
@@ -282,9 +282,9 @@ impl<'c> Spans<'c> {
         self.worst(rule, &spans, of_s, whole)
     }
 
-    /// Returns whether the course confirms a finding over the whole recording. It does so if half of the load took
-    /// longer than the few seconds that count as noise ([`SPAN_MIN_S`]). If the course lacks the counters for this, or
-    /// is too short, it counts as a confirmation.
+    /// Returns whether the course confirms a finding over the whole recording: half of the load (work of reclaim) took
+    /// longer than the few seconds that count as noise ([`SPAN_MIN_S`]). Also returns `true` if the course lacks the
+    /// counters for this, or is too short.
     fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
         let mut moments: Vec<(f64, f64)> = self
             .course
@@ -322,8 +322,8 @@ impl<'c> Spans<'c> {
         spans
     }
 
-    /// Returns the finding of a rule in the worst of `spans`, with a list of the spans. A finding of a rule about
-    /// levels stays that of the whole recording, `whole`.
+    /// Returns the finding of a rule in the worst of `spans`, with a list of the spans. For a rule about levels,
+    /// returns the finding over the whole recording, `whole`, with this list.
     fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> OverTime {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Largest depth of subdirectories that are searched for files.
+/// Number of levels of subdirectories that are searched for files.
 const DEPTH_MAX: usize = 8;
 
 /// Largest number of unrecognised files that a warning about a directory names. Further files are only counted.
@@ -51,7 +51,7 @@ impl Given {
         self.add(&path.display().to_string(), &text, interval_s)
     }
 
-    /// Adds the text of a pipe, such as standard input, to the input.
+    /// Adds the text that `input`, such as standard input, provides.
     ///
     /// # Errors
     /// When the text cannot be read. The error states the fault.
@@ -131,7 +131,8 @@ impl Given {
     /// recording without times, and `seconds` is the time between two copies of a text, if the user gave them.
     ///
     /// # Errors
-    /// When the user gave a time, but each text states its times or no text comes twice.
+    /// When the user gave `interval_s` although every recording states its times, or `seconds` although no text was
+    /// given twice.
     pub fn patients(self, interval_s: Option<f64>, seconds: Option<f64>) -> Result<Vec<Patient>, Wrong> {
         let Self { mut patients, documents, .. } = self;
         if let Some(first) = patients.first().filter(|_| documents.is_empty()) {
@@ -142,8 +143,8 @@ impl Given {
     }
 }
 
-/// Finds a report or a series in a pasted text, which may have other words, a prompt or a code fence around the report.
-/// Returns whether nothing but prompts, code fences and empty lines stands before the report, and the report. Returns
+/// Finds a report or a series in a pasted text, which may have other text around it. Returns the report, and `true` if
+/// nothing but shell prompts, marks of code blocks (such as three backquotes) and empty lines stands before it. Returns
 /// none if there is no report.
 #[must_use]
 pub fn pasted_report(text: &str) -> Option<(bool, String)> {
@@ -160,8 +161,8 @@ pub fn pasted_report(text: &str) -> Option<(bool, String)> {
     Some((is_first, lines[start..end].join("\n").trim_start().to_owned()))
 }
 
-/// Joins the recordings in the files of a folder into one recording if all come from one tool and one computer, since
-/// archives begin a new file each hour.
+/// Joins the recordings in the files of a folder into one recording if all come from one tool and one computer. This is
+/// of use because the archives of some tools begin a new file each hour.
 fn joined(folder: &Path, documents: Vec<Document>) -> Vec<Document> {
     // The tool and the computer, if the file has one recording and nothing else.
     let tool = |document: &Document| match document.told.as_slice() {

@@ -13,15 +13,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Largest depth of cgroups below the root that are searched.
+/// Number of levels of cgroups below the root that are searched.
 const DEPTH_MAX: usize = 12;
 
-/// Folders at which hierarchies with the memory controller are mounted: version 2, version 1, and version 2 beside
-/// version 1.
+/// Folders at which cgroup hierarchies with the memory controller are mounted: that of version 2, that of version 1,
+/// and that of version 2 on a computer that also uses version 1.
 const HIERARCHIES: [&str; 3] = ["sys/fs/cgroup", "sys/fs/cgroup/memory", "sys/fs/cgroup/unified"];
 
-/// Smallest number of bytes in a limit file that means that there is no limit: without a limit, cgroups of version 1
-/// print the largest number that they can store.
+/// Smallest number of bytes in a limit file that means "no limit". Without a limit, a cgroup of version 1 prints the
+/// largest number that it can store.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Names of the cgroup files whose values are shown as settings.
@@ -49,7 +49,7 @@ pub(super) struct GroupNow {
     in_swap: Option<u64>,
     /// Number of times that the cgroup reached its limit.
     pub at_limit: Option<u64>,
-    /// The cgroup's counters of the times when it needed memory and did not get it.
+    /// Counters of how often the cgroup needed memory and did not get it.
     pub out_of_memory: Option<cgroup::OutOfMemory>,
     /// Counts in `memory.events.local`, which are events of the cgroup itself; without this file, counts in
     /// `memory.events`, which include the cgroups below. Empty for cgroups of version 1, which have neither file.
@@ -85,7 +85,8 @@ impl GroupNow {
         }
     }
 
-    /// Returns the cgroup's limits and protection, with the events at them since the earlier reading `before`.
+    /// Returns the cgroup's limits and protection, with the numbers of events at these bounds since the earlier reading
+    /// `before`.
     fn bounds_since(&self, before: &Self) -> Option<Bounds> {
         let grown = |name: &str| {
             let [before, after] = [before, self].map(|now| now.events.get(name).copied());
@@ -154,7 +155,8 @@ pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(one).collect()
 }
 
-/// Returns the values of all cgroups of the computer that have any, by path.
+/// Reads the counters and levels of all cgroups of the computer. Returns them by the cgroup's path, without cgroups
+/// that have none.
 pub(super) fn all(source: &Source) -> BTreeMap<String, GroupNow> {
     let root = source.path("sys/fs/cgroup");
     let mut found = BTreeMap::new();
@@ -182,11 +184,12 @@ pub(crate) fn walk(folder: &Path, depth: usize, look: &mut dyn FnMut(&Path)) {
     folders.iter().for_each(|folder| walk(folder, depth + 1, look));
 }
 
-/// Finds the folder of a cgroup by `name`. This may be the cgroup's path or folder, the name of its last folder, a part
-/// of that name such as a container's ID, or at least six characters with which only one such name or ID begins.
+/// Finds the folder of a cgroup by `name`: the cgroup's path or folder, the name of its last folder, or a part of that
+/// name such as a container's ID. The first characters of a name or an ID are enough if they are at least six and no
+/// other name or ID begins with them.
 ///
 /// # Errors
-/// When no cgroup or more than one is found, or when it has no memory values.
+/// When no cgroup or more than one is found, or when the cgroup has no memory values.
 pub fn find(source: &Source, name: &str) -> Result<PathBuf, String> {
     let root = source.path("sys/fs/cgroup");
     let relative = name.trim_matches('/');

@@ -33,8 +33,8 @@ pub enum Whom {
     Process(u32),
 }
 
-/// Observes the computer, cgroup or process `whom` for `time`, and returns it as the subject of a diagnosis. `sleep`
-/// waits, and returns `false` if the observation is to end early.
+/// Observes the computer, cgroup or process `whom` for `time`. Returns a patient (the subject of a diagnosis) with what
+/// was observed. `sleep` waits, and returns `false` if the observation is to end early.
 ///
 /// # Errors
 /// When the process does not exist, or the cgroup has no memory values.
@@ -51,8 +51,9 @@ pub fn look(
     }
 }
 
-/// Takes readings by `take` until `time` is over. After each reading, `took` is called with the previous reading, the
-/// new one, and the times of both, s. Returns the first reading, the last reading, and the time between them, s.
+/// Takes readings by calling `take` until `time` is over. After each reading but the first, calls `took` with the
+/// previous reading, the new one, and the times of both, s. Returns the first reading, the last reading, and the time
+/// between them, s.
 fn watch<T>(
     time: Duration,
     mut sleep: impl FnMut(Duration) -> bool,
@@ -268,8 +269,8 @@ pub fn between(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns the nodes of memory, summed from their zones. The numbers of pages scanned on a node by kswapd and by tasks
-/// stay unknown, since the kernel does not count them both by node and by reclaimer.
+/// Returns the nodes of memory, summed from their zones. The numbers of pages that kswapd and tasks scanned on a node
+/// stay unknown, since the kernel has no counters for one reclaimer on one node.
 fn nodes(snapshot: &Snapshot) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for zone in &snapshot.zones {
@@ -307,7 +308,8 @@ fn disks(before: &Snapshot, after: &Snapshot, elapsed_s: f64) -> Vec<Disk> {
     after.disks.iter().filter_map(disk).collect()
 }
 
-/// Returns each writable file system on a disk once. Returns none if the mounts cannot be read.
+/// Returns the writable file systems on disks. A file system that is mounted several times is returned once. Returns
+/// none if the mounts cannot be read.
 fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     let text = source.read("proc/self/mountinfo").ok()?;
     let mut devices = BTreeSet::new();
@@ -334,8 +336,8 @@ fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     Some(found)
 }
 
-/// Returns how much the figure `of` of each cgroup grew between two readings. Returns none if the first or the last
-/// reading has the figure for no cgroup.
+/// Returns by how much a figure of each cgroup grew between two readings. `of` gets the figure from a cgroup's values.
+/// Returns none if one of the readings has this figure for no cgroup.
 fn grown<T: Copy, G>(
     before: &BTreeMap<String, GroupNow>,
     after: &BTreeMap<String, GroupNow>,

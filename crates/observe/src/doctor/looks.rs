@@ -74,7 +74,7 @@ impl Looks {
         *self == Self::default()
     }
 
-    /// Returns whether some text with counters was given twice. Only then is it of use to know the time between two
+    /// Returns whether some text with counters was given twice. Otherwise, there is no use for the time between two
     /// copies.
     #[must_use]
     pub fn has_two(&self) -> bool {
@@ -136,7 +136,8 @@ impl Looks {
         signs
     }
 
-    /// Returns the counters of `/proc/vmstat`: their growth between two copies, or their values since boot.
+    /// Returns the signs from copies of `/proc/vmstat`: the growth of its counters between two copies or, with one
+    /// copy, their values since boot.
     fn counters(&self, seconds: Option<f64>) -> Signs {
         let (Some(VmstatFile(first)), Some(VmstatFile(last))) = (self.vmstat.first(), self.vmstat.last()) else {
             return Signs { elapsed_s: seconds.filter(|_| self.has_two()), ..Signs::default() };
@@ -195,8 +196,8 @@ impl Looks {
         stalls_in(&self.memory_pressure(resource).collect::<Vec<_>>(), seconds)
     }
 
-    /// Adds to `signs` the cgroups in the texts with their counters: the growth between two copies, or, for a single
-    /// copy, the values since the cgroup was made.
+    /// Adds the cgroups that the texts describe to `signs`, each with its counters: their growth between two copies of
+    /// a text, or, if there is only one copy, their values since the cgroup was made.
     fn cgroups(&self, signs: &mut Signs, seconds: Option<f64>) {
         for (name, looks) in self.groups(seconds) {
             let grown = |file: &str, counter: &str| {
@@ -243,9 +244,9 @@ impl Looks {
         }
     }
 
-    /// Groups the cgroup files by the name of their cgroup; within a group, the files are in the order in which they
-    /// were given. If the files were saved outside the cgroup file system and the time between copies is known, all
-    /// files count as copies from one cgroup.
+    /// Returns the cgroup files by the name of their cgroup, in the order in which they were given. If the files were
+    /// saved outside the cgroup file system and the user stated the time between copies, all of them count as files of
+    /// one cgroup.
     fn groups(&self, seconds: Option<f64>) -> BTreeMap<String, Vec<&CgroupFiles>> {
         const OF_FILES: &str = "the cgroup of these files";
         let mut by_name: BTreeMap<String, Vec<&CgroupFiles>> = BTreeMap::new();
@@ -301,7 +302,8 @@ impl Looks {
         })
     }
 
-    /// Returns the memory nodes in the last `/proc/zoneinfo`; without this file, in the nodes' own `meminfo` files.
+    /// Returns the memory nodes from the last `/proc/zoneinfo` or, if there is none, from the `meminfo` files of the
+    /// nodes.
     fn nodes(&self) -> Vec<Node> {
         let mut by_node: BTreeMap<u32, [f64; 2]> = BTreeMap::new();
         for zone in self.zoneinfo.last().iter().flat_map(|look| &look.zones) {
@@ -318,8 +320,8 @@ impl Looks {
         by_node.into_iter().map(node).collect()
     }
 
-    /// Returns the use of memory from the kind of text that shows most of it, such as `/proc/meminfo` before `free`;
-    /// none if no text shows it.
+    /// Returns the use of memory from the text that shows it in most detail: from `/proc/meminfo` if there is one, or
+    /// else from `free` or another text. Returns none if no text shows it.
     fn usage(&self, assumed: &mut Vec<String>) -> Option<Usage> {
         // Files of nodes have less than `/proc/meminfo`.
         let has_whole = self.meminfo.iter().any(|look| look.nodes.is_empty());
@@ -346,8 +348,8 @@ impl Looks {
         of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).or_else(of_zoneinfo).map(Usage::at)
     }
 
-    /// Returns the size of swap and the free part of it, pages. If several texts have them, those with the least free
-    /// swap count.
+    /// Returns the size of swap and the free part of it, pages. If several texts show swap, returns the values of the
+    /// text with the least free swap.
     fn swap(&self, assumed: &mut Vec<String>) -> Option<[f64; 2]> {
         let of_meminfo = self.meminfo.iter().filter_map(|look| look.swap_kib()).map(|kib| kib.map(|kib| kib as f64));
         let of_top = self.processes.iter().filter_map(|look| look.swap_kib);
@@ -377,8 +379,8 @@ impl Signs {
     }
 }
 
-/// Returns, from texts of PSI in the order of time, the share of time in which some task waited, and the share in which
-/// all tasks did, in percent.
+/// Returns two shares of time, in percent: that in which some task waited, and that in which all tasks waited. `looks`
+/// are texts of PSI, in the order of time.
 fn stalls_in(looks: &[&Pressure], seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
     let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
         let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
@@ -390,8 +392,8 @@ fn stalls_in(looks: &[&Pressure], seconds: Option<f64>) -> (Option<f64>, Option<
     (of(|it| it.some), of(|it| it.full))
 }
 
-/// Returns the limits and the protection of a cgroup, and the pages charged to it. Of several copies of a file, the
-/// last one counts.
+/// Returns the limits and the protection of a cgroup, and the number of pages charged to it. If there are several
+/// copies of a file, the last one counts.
 fn bounds(looks: &[&CgroupFiles]) -> Bounds {
     let of = |name: &str| {
         looks.iter().rev().find_map(|look| match look.get(name, "") {
@@ -436,8 +438,8 @@ fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
 /// The folder in which a running kernel mounts cgroups.
 const MOUNT: &str = "/sys/fs/cgroup";
 
-/// Smallest number of bytes in a limit file that means that there is no limit: without a limit, cgroups of version 1
-/// print the largest number that they can store.
+/// Smallest number of bytes in a limit file that means "no limit". Without a limit, a cgroup of version 1 prints the
+/// largest number that it can store.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// Returns whether more counters fell than grew from the copy `first` to the copy `last`, which shows that the copies
@@ -452,7 +454,7 @@ fn went_back(first: &Vmstat, last: &Vmstat) -> bool {
     back > forth
 }
 
-/// Returns slab caches with the memory of each, pages, the largest first.
+/// Returns the names of slab caches, each with the memory that the cache takes, pages. The largest cache comes first.
 #[must_use]
 pub fn of_slabs(slabs: &Slabs) -> Vec<(String, f64)> {
     largest_first(slabs.kib.iter().map(|(name, kib)| (name.clone(), kib / PAGE_KIB)))
@@ -464,8 +466,8 @@ fn largest_first(all: impl Iterator<Item = (String, f64)>) -> Vec<(String, f64)>
     all
 }
 
-/// Returns the sizes that `free` printed. Their unit is that of the command's option if known, or else it is inferred
-/// from the numbers, and `assumed` gets a note on it.
+/// Returns the sizes that `free` printed. The unit of its numbers is known if the text shows the option that `free` was
+/// called with. Otherwise the unit is inferred from the numbers, and `assumed` gets a note on this.
 fn sizes(look: &Free, told: Option<Unit>, assumed: &mut Vec<String>) -> Sizes {
     let numbers = look.bare_numbers();
     let unit = told.or_else(|| Unit::of_numbers(&numbers)).unwrap_or(Unit::Kib);

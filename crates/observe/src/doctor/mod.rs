@@ -57,7 +57,7 @@ pub enum Weight {
 /// A figure that supports a finding.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evidence {
-    /// The figure's name; if the figure is a counter, the counter's name.
+    /// The figure's name. A counter has the name that the kernel gives it.
     pub name: String,
     /// The figure's value.
     pub value: f64,
@@ -122,14 +122,15 @@ pub struct Diagnosis {
     pub unasked: Vec<Unasked>,
     /// Number of rules that could be asked.
     pub asked: usize,
-    /// If the computer has several cgroups: those about which rules found something.
+    /// The cgroups about which rules found something; empty if the computer has fewer than two cgroups.
     pub by_group: Vec<OfGroup>,
     /// Number of cgroups about which rules were asked; 0 if the computer has fewer than two cgroups.
     pub groups: usize,
 }
 
 impl Diagnosis {
-    /// Asks all rules about the whole observed period, and not about spans of it.
+    /// Makes a diagnosis from the signs of the whole observed period. No rule is asked about single spans of the
+    /// period.
     #[must_use]
     pub fn of(signs: &Signs) -> Self {
         Self::over(signs, &Course::default())
@@ -206,21 +207,21 @@ pub struct Patient {
     pub signs: Signs,
     /// The signs in each interval of the observed period; empty if the input has only totals.
     pub course: Course,
-    /// Files that the signs were read from; empty if the patient's name already contains them.
+    /// Names of the files from which the signs were read; empty if the patient's name already contains these names.
     pub sources: Vec<String>,
     /// Parts of the input that were not used, each with the reason.
     pub left_out: Vec<String>,
 }
 
 impl Patient {
-    /// Makes a patient that has signs over the whole observed period, but none for its intervals.
+    /// Makes a patient whose signs are known over the whole observed period, but not for its intervals.
     #[must_use]
     pub fn new(name: impl Into<String>, signs: Signs) -> Self {
         Self { name: name.into(), signs, course: Course::default(), sources: Vec::new(), left_out: Vec::new() }
     }
 
-    /// Makes a patient from the signs in each interval. The signs over the whole observed period are the intervals
-    /// joined.
+    /// Makes a patient from the signs in each interval. The signs over the whole observed period are those of all
+    /// intervals joined.
     #[must_use]
     pub fn of_course(name: impl Into<String>, course: Course) -> Self {
         let signs = course.whole().map(|whole| whole.signs).unwrap_or_default();
@@ -281,8 +282,8 @@ pub fn text(patients: &[Patient], look: Look) -> String {
     text
 }
 
-/// Returns the first line of a diagnosis: the patient's name, the length of the observed period, and whether illnesses
-/// were found.
+/// Returns the first line of a diagnosis. It has the patient's name and the length of the observed period, and says
+/// whether illnesses were found.
 fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
     // A patient can count as healthy although rules that few sources can answer were not asked.
@@ -299,8 +300,8 @@ fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
     format!("{name}{time}: {verdict}")
 }
 
-/// Returns words that say which of the illnesses may cause the others; empty if all are at the same stage between
-/// causes and effects.
+/// Returns words that say which of the illnesses may cause other illnesses. Returns an empty text if all illnesses are
+/// at the same [`rules::stage`] between cause and effect.
 fn causes(diagnosis: &Diagnosis) -> String {
     let all: Vec<&str> = diagnosis.illnesses().collect();
     let first = all.first().map_or(0, |cause| rules::stage(cause));
@@ -312,18 +313,19 @@ fn causes(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Largest number of unasked rules that a diagnosis as text names. Diagnoses as JSON and as pages name all.
+/// Largest number of rules that a diagnosis as text names among the rules that could not be asked. Diagnoses as JSON
+/// and as pages name all of them.
 const UNASKED_MAX: usize = 4;
 
 /// Largest number of cgroups that a diagnosis as text names. JSON names all.
 const GROUPS_MAX: usize = 8;
 
-/// Returns one text with the names of what was found about each cgroup, for a line or two of the diagnosis.
+/// Returns the part of the diagnosis that lists cgroups, each with the names of the findings about it.
 fn some_groups(diagnosis: &Diagnosis) -> String {
     rules::group_bounds::in_a_line(&diagnosis.by_group, diagnosis.groups, GROUPS_MAX)
 }
 
-/// Returns one text with the first rules that could not be asked, for a line or two of the diagnosis.
+/// Returns the part of the diagnosis that lists the rules which could not be asked. Only the first rules are named.
 fn some_unasked(diagnosis: &Diagnosis) -> String {
     let mut named = unasked(diagnosis);
     let more = named.len().saturating_sub(UNASKED_MAX);

@@ -19,15 +19,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Returns the patients (subjects of a diagnosis) in files that were given together. Each recording makes one patient.
-/// Texts about a moment, such as `free`, together make one more patient. But if there is exactly one recording, they
-/// are added to its patient, unless they have counters or are about a cgroup, so that they cover another time or
-/// subject.
+/// All texts about a moment, such as `free`, together make one more patient. But if there is exactly one recording,
+/// these texts are added to the recording's patient. Texts with counters or about a cgroup are not added, because they
+/// cover another time or subject.
 ///
 /// `interval_s` is the interval between samples of recordings without times. `seconds` is the time between two copies
 /// of a text, if the user gave it.
 ///
 /// # Errors
-/// When the user gave a time that no text lacks.
+/// When the user gave a time that no text needs.
 pub fn patients(
     documents: Vec<Document>,
     interval_s: Option<f64>,
@@ -122,8 +122,8 @@ pub fn check_times(
     Ok(())
 }
 
-/// Completes `signs`, which come from a recording, by the signs of `moment`, which come from texts about a moment. A
-/// level that the recording has stays as it is.
+/// Adds the signs of `moment`, which come from texts about a moment, to `signs`, which come from a recording. A level
+/// that the recording has is not replaced.
 fn complement(signs: &mut Signs, moment: Signs) {
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
@@ -161,7 +161,7 @@ fn of_recording(file: &str, recording: Recording) -> Patient {
 }
 
 /// Makes a patient (a subject of a diagnosis) of each benchmark in a log directory of MMTests. Also returns the faults
-/// in the logs; the parts with faults are left out.
+/// in the logs; parts of logs with faults are left out.
 ///
 /// # Errors
 /// When the folder is not a log directory of MMTests.
@@ -215,23 +215,23 @@ fn scanned(sample: &Sample) -> Option<f64> {
 enum Reclaimed {
     /// Each reclaimed page is counted once.
     Once,
-    /// Each reclaimed page is counted twice. The line with this number proves it, since more pages seem to be reclaimed
-    /// on it than were scanned.
+    /// Each reclaimed page is counted twice. This is proved by the line with this number, which has more reclaimed
+    /// pages than scanned pages.
     Twice(usize),
     /// It is unknown whether each reclaimed page is counted once or twice.
     Unknown,
 }
 
-/// First version of Linux that counts reclaimed pages also by kind.
+/// First version of Linux that counts reclaimed pages also by kind (anonymous pages, file pages).
 const BY_KIND_SINCE: (u32, u32) = (5, 8);
 
-/// Number of pages by which the reclaimed pages of an interval may exceed the scanned pages without proof of double
-/// counting: two batches of 32 pages, scanned before the interval and reclaimed within it.
+/// If an interval has more reclaimed pages than scanned pages, this proves double counting only if the difference is
+/// larger than this number. Two batches of 32 pages may have been scanned before the interval and reclaimed within it.
 const LATE_PAGES: f64 = 64.0;
 
-/// Share of the scanned pages, percent, by which the reclaimed pages of an interval may exceed them without proof of
-/// double counting. On a computer with many CPUs, that many pages may be reclaimed in a later interval than they were
-/// scanned.
+/// If an interval has more reclaimed pages than scanned pages, this proves double counting only if the difference is
+/// larger than this share of the scanned pages, percent. On a computer with many CPUs, so many pages may be scanned in
+/// one interval and reclaimed in the next.
 const LATE_PERCENT: f64 = 2.0;
 
 impl Reclaimed {
@@ -281,9 +281,9 @@ fn version(word: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Makes a course from the samples of a `sar` recording. Scanned pages are known by reclaimer, but reclaimed pages only
-/// as a total. If `sar` ran with -r and -S, the use of memory and of swap is known, too; with -q, also the share of
-/// time in which tasks waited for memory (PSI).
+/// Makes a course from the samples of a `sar` recording. `sar` counts scanned pages separately for kswapd and for
+/// tasks, but reclaimed pages only in total. With the options `-r` and `-S` it also shows the use of memory and of
+/// swap, and with `-q` the share of time in which tasks waited for memory (PSI).
 fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -320,8 +320,8 @@ fn of_sar(samples: &[Sample], reclaimed: &Reclaimed) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Makes a course from the samples of an `atop` recording. `atop` counts pages of all reclaimers together. If no task
-/// reclaimed, all these pages are kswapd's.
+/// Makes a course from the samples of an `atop` recording. `atop` counts the pages of kswapd and of tasks together. If
+/// no task reclaimed, all these pages are kswapd's.
 fn of_atop(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -377,8 +377,8 @@ fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     })
 }
 
-/// Returns the use of memory from the moment `earlier` to the moment `now`, and replaces `earlier` by `now` for the
-/// next call. If `earlier` is none, the use is that at `now` alone.
+/// Returns the use of memory over the period from the moment `earlier` to the moment `now`; if `earlier` is none, at
+/// the moment `now` alone. Replaces `earlier` by `now` for the next call.
 fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     let now = Arc::new(now);
     let usage = Usage::between(earlier.as_ref().unwrap_or(&now), &now);
@@ -422,7 +422,7 @@ fn of_mmtests(benchmark: &Benchmark, monitors: &Monitors) -> Patient {
     Patient { course: course_of(moments), sources, ..Patient::new(format!("{run}{iteration}, {name}"), signs) }
 }
 
-/// Illnesses whose rules need a file that logs of MMTests may lack, each with words about this file.
+/// Illnesses whose rules need a file that may be missing in the logs of MMTests, each with words about this file.
 const SOURCES: [(&str, &str); 2] = [
     (
         "all-wait",

@@ -22,8 +22,8 @@ use super::{Evidence, Finding, Weight};
 use engine::memory::PAGEBLOCK_ORDER;
 use machine::PAGE_BYTES;
 
-/// The answer of a rule: a finding, or `None` if the rule finds nothing, or, as an error, the name of a sign (counter
-/// or level) that the rule needs and the input lacks.
+/// The answer of a rule: a finding, or `None` if the rule finds nothing. If the input lacks a sign (counter or level)
+/// that the rule needs, the answer is an error with the name of this sign.
 pub type Said = Result<Option<Finding>, Missing>;
 
 /// The function of a rule. It judges the signs (counters and levels) of one period.
@@ -35,21 +35,22 @@ pub enum Over {
     /// The rule is asked about the whole observed period only.
     Whole,
     /// The rule is asked about the whole observed period and about spans in it. The function returns the load of a
-    /// span: the time, s, that the span's work would take at the smallest rate at which the rule finds an illness. The
-    /// span with the largest load is the worst. A finding over the whole period is dropped if a few seconds caused at
-    /// least half of it.
+    /// span, s: the work of reclaim in the span, divided by the smallest rate that counts as an illness. The span with
+    /// the largest load is the worst. A finding over the whole period is dropped if a few seconds caused at least half
+    /// of the load.
     Spans(fn(&Signs) -> f64),
     /// The rule, which is about a share of time or about many events, is asked about the whole observed period and
-    /// about spans in it. The function returns the load of a span, by which spans are compared. Unlike a finding of
-    /// [`Over::Spans`], a finding over the whole period stands even if few seconds caused it.
+    /// about spans in it. The function returns the load of a span, as for [`Over::Spans`]. But a finding over the whole
+    /// period stands even if a few seconds caused most of the load.
     Shares(fn(&Signs) -> f64),
-    /// The rule, which is about levels or about events without a rate, finds illnesses over the whole observed period
-    /// only. The intervals in which it finds the same illness are then reported.
+    /// The rule, which is about levels or about single events, is asked about the whole observed period. If it finds an
+    /// illness, it is also asked about each interval, and the intervals with the illness are reported.
     Moments,
 }
 
 impl Over {
-    /// Returns the function that measures the load of a span; none if the rule is not asked about spans.
+    /// Returns the function that computes the load (amount of work) of a span; none if the rule is not asked about
+    /// spans.
     #[must_use]
     pub fn load(self) -> Option<fn(&Signs) -> f64> {
         match self {
@@ -68,16 +69,16 @@ pub struct Rule {
     pub ask: Ask,
     /// The periods about which the rule is asked.
     pub over: Over,
-    /// The facts that would refute the illness or its cause, in words. The rule checks them before it finds the
-    /// illness.
+    /// Facts, in words, that would refute the illness or its cause. The rule finds the illness only if these facts do
+    /// not hold. Empty if there are none.
     pub unless: &'static str,
 }
 
-/// Smallest rate, pages/s, at which a rule takes work of reclaim for a problem: 100 KiB/s. For a moment, any computer
-/// reaches this rate.
+/// Smallest rate, pages/s, at which a rule considers the work of reclaim a problem: 100 KiB/s. For a moment, any
+/// computer reaches this rate.
 pub const RATE_MIN: f64 = 25.0;
 
-/// Smallest share of a CPU, percent, that kswapd must take to be an illness for this alone. Reclaim at the rate of a
+/// Smallest share of a CPU, percent, at which kswapd's CPU time is an illness by itself. Reclaim that keeps up with a
 /// disk takes less than 5 %.
 pub const KSWAPD_CPU_MIN: f64 = 10.0;
 
@@ -91,28 +92,30 @@ pub const ONE_NODE: &str = "one-node";
 /// and computers with one node provide no values by node.
 pub const SELDOM: [&str; 2] = [ONE_ZONE, ONE_NODE];
 
-/// Smallest rate of direct reclaims that tasks feel, per second. Each direct reclaim is a pause of milliseconds, and at
-/// one per second the pauses recur steadily.
+/// Smallest number of direct reclaims per second that slows tasks down noticeably. Each direct reclaim is a pause of
+/// milliseconds, and at one per second the pauses recur steadily.
 pub const STALLS_MIN: f64 = 1.0;
 
-/// Smallest share of direct reclaim in all scanning, percent, that shows that kswapd is too slow. kswapd wakes at the
-/// low mark so that tasks need not reclaim; in bursts, a few percent still fall to tasks.
+/// Smallest share of all scanning, percent, that tasks must do to show that kswapd is too slow. kswapd wakes at the low
+/// mark so that tasks need not reclaim, but in bursts tasks still do a few percent of the scanning.
 pub const DIRECT_MIN: f64 = 10.0;
 
-/// Smallest share of time, percent, in which some task waits for memory (PSI) that programs notice: a millisecond in
-/// each second.
+/// Some task must wait for memory (PSI) for at least this share of time, percent, before programs notice the waits: a
+/// millisecond in each second.
 pub const WAITED_MIN: f64 = 0.1;
 
-/// Smallest share of time, percent, in which all tasks wait for memory and no work is done, that counts as an illness.
+/// It counts as an illness if all tasks wait for memory, so that no work is done, for at least this share of time,
+/// percent.
 pub const ALL_WAITED_MIN: f64 = 5.0;
 
-/// Smallest number of pages swapped in per 100 pages swapped out that shows that programs need their swapped pages
-/// again. The pages of idle programs go out and stay out. Of a thrashing program, clean pages may leave again without a
-/// write, so that more pages come in than are written.
+/// Smallest number of pages swapped in per 100 pages swapped out at which programs seem to need their swapped pages
+/// again. The pages of idle programs go out and stay out. If programs thrash, the number may exceed 100, since clean
+/// pages can leave again without a write.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in that shows that pages must leave to
-/// make room for those that come in. If fewer leave, free memory is merely being filled again after a shortage.
+/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in from which the rules conclude that
+/// pages leave to make room for the swapped-in pages. If fewer leave, free memory is merely being filled again after a
+/// shortage.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
 /// Smallest number of file refaults per 100 reclaimed pages at which the cache counts as too small: one page in five
@@ -120,27 +123,26 @@ pub const SWAP_LEAVES_MIN: f64 = 50.0;
 pub const REFAULT_MIN: f64 = 20.0;
 
 /// Smallest number of pages reclaimed per 100 scanned at which scanning counts as effective. Each page may get a second
-/// chance, so reclaim from a list in good order gives 50. At 30, the kernel scans more than three pages for each page
-/// that it reclaims.
+/// chance, so even healthy reclaim may scan two pages for each page that it reclaims, which gives 50. At 30, the kernel
+/// scans more than three pages for each page that it reclaims.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
 /// Smallest number of failed requests for several pages in one block that is reported. A few requests fail on any
 /// computer.
 pub const FAILURES_MIN: f64 = 10.0;
 
-/// Smallest share of page faults that wanted a huge page and got none, percent of all faults that wanted one, that
-/// counts as an illness.
+/// It counts as an illness if at least this share, percent, of the page faults that want a huge page get none.
 pub const HUGE_FAILED_MIN: f64 = 10.0;
 
-/// Smallest share of failed compactions, percent of the compactions with a known result, that counts as an illness.
+/// It counts as an illness if at least this share, percent, of the compactions with a known result fail.
 pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 
-/// Smallest share of samples with throttled writers, percent, that counts as an illness. One sample in five is more
-/// than a burst.
+/// It counts as an illness if writers are throttled in at least this share of the samples, percent. One sample in five
+/// is more than a burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
 
-/// Smallest number of pages per 100 scanned at which reclaim counts as waiting for disks. Counted are pages that
-/// reclaim met before they were written, or wrote itself. Flushers should write pages before the pages reach the tail
+/// Smallest number of unwritten pages per 100 scanned at which reclaim counts as waiting for disks. Unwritten pages are
+/// those that reclaim met under writeback or wrote itself. Flushers should have written them before they reach the tail
 /// of their list.
 pub const UNWRITTEN_MIN: f64 = 10.0;
 
@@ -159,12 +161,12 @@ pub const ZONE_SCAN_MIN: f64 = 50.0;
 /// cause of reclaim.
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
-/// Smallest share of memory, percent, that counts as much free memory when it is free all the time. The kernel's own
-/// marks keep only a few percent free.
+/// If at least this share of memory, percent, is free all the time, much memory counts as free. The kernel's own marks
+/// keep only a few percent free.
 pub const FREE_MUCH: f64 = 15.0;
 
-/// Scanned pages that were not reclaimed weigh this many times less than other pages in the load of a span. Scanning a
-/// page costs less than a microsecond, and even in normal work each page may be scanned twice.
+/// Number of pages scanned in vain that count as much as one reclaimed page when the work of reclaim in a span of time
+/// is computed. Scanning a page costs less than a microsecond, and even in normal work each page may be scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
 /// Smallest number of refaults per 100 reclaimed pages that counts in a short span. The ratio fluctuates, so a span
@@ -278,11 +280,11 @@ pub const ALL: [Rule; 19] = [
     },
 ];
 
-/// Illnesses that are waits of tasks. They follow from other illnesses.
+/// Illnesses in which tasks wait. They are effects of other illnesses.
 const FELT: [&str; 3] = ["all-wait", "direct-reclaim", "process-faults"];
 
-/// Illnesses that are work of reclaim, effective or not. They follow from lack of memory or from settings, and they
-/// make tasks wait.
+/// Illnesses in which reclaim has much work, effective or not. Their causes are lack of memory or settings, and their
+/// effect is that tasks wait.
 const WORK: [&str; 8] = [
     "anonymous-thrashing",
     "file-cache-thrashing",
@@ -301,8 +303,9 @@ pub fn stage(cause: &str) -> usize {
     if FELT.contains(&cause) { 2 } else { usize::from(WORK.contains(&cause)) }
 }
 
-/// Returns whether findings `cause` over spans are refuted because nearly all refaults are those of one cgroup. `signs`
-/// are those of the whole observed period, since counters of cgroups exist only for the whole period.
+/// Returns whether the search for spans with the illness `cause` makes no sense, because nearly all refaults of the
+/// computer are those of one cgroup at its own limit. `signs` are those of the whole observed period, since counters of
+/// cgroups exist only for the whole period.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
@@ -311,8 +314,9 @@ pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
 /// A function that returns whether an input has the signs that a rule needs.
 pub type Brings = fn(&Signs) -> bool;
 
-/// Rules that are asked only if the input has their signs, such as those of a process, a kernel log, disks or bounds of
-/// cgroups. Each comes with a function that tests for these signs. An input without them is no less healthy.
+/// Rules that are asked only if the input has the signs that they need, such as those of a process, a kernel log, disks
+/// or bounds of cgroups. Each rule comes with a function that tests whether the input has its signs. If it does not,
+/// the report does not list the rule among those that could not be asked.
 pub const OF_SOURCE: [(Brings, Ask); 14] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
@@ -469,8 +473,8 @@ const KSWAPD_SHARE_MIN: f64 = 5.0;
 /// Smallest scan rate, pages/s, at which kswapd is never idle: one batch of 32 pages every tenth of a second.
 const KSWAPD_RATE_MIN: f64 = 320.0;
 
-/// Number of pages that tasks reclaim per 100 they scan, below which kswapd may have given up on a node. As soon as
-/// pages are reclaimed, kswapd works again. Source: docs/mechanisms/modern.md, 4.12.
+/// If tasks reclaim fewer pages than this per 100 that they scan, kswapd may have given up on a node. As soon as pages
+/// are reclaimed, kswapd works again. Source: docs/mechanisms/modern.md, 4.12.
 const GIVEN_UP_EFFICIENCY_MAX: f64 = 1.0;
 
 /// Returns whether kswapd scans nothing, or hardly anything compared with tasks, and takes little CPU time.
@@ -484,7 +488,7 @@ pub fn is_kswapd_idle(signs: &Signs) -> bool {
 }
 
 /// Returns a sentence on why tasks reclaim memory themselves. A request that finds no free pages wakes kswapd first. So
-/// if kswapd is idle, the reason is not a lack of free pages.
+/// if kswapd is idle, tasks reclaim for another reason than a lack of free pages.
 fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
     let is_idle = is_kswapd_idle(signs);
     let idle = if kswapd_rate == 0.0 { "kswapd scans nothing" } else { "kswapd scans next to nothing" };
@@ -633,8 +637,8 @@ fn direct_in_vain(signs: &Signs) -> Said {
     in_vain(signs, "direct-in-vain", "direct", signs.direct)
 }
 
-/// Finds that most pages which kswapd or tasks scan are not reclaimed. `who` names the reclaimer as in counters:
-/// `kswapd` or `direct`.
+/// Finds that kswapd or tasks scan in vain: most scanned pages are not reclaimed. `who` names the reclaimer as in
+/// counters: `kswapd` or `direct`.
 fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen }: Scan) -> Said {
     let names = ["pgscan", "pgsteal"].map(|it| format!("{it}_{who}"));
     let scanned = need(scanned, &names[0])?;
@@ -695,8 +699,8 @@ fn one_zone(signs: &Signs) -> Said {
     Ok(ill(ONE_ZONE, sentence, figures, rule))
 }
 
-/// Returns a sentence on why requests for blocks of several pages find none, as the free blocks of the zones show, and
-/// the figures that prove it.
+/// Explains from the free blocks of the zones why requests for blocks of several pages find none. Returns a sentence,
+/// and the figures that prove it.
 fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Evidence>) {
     let known: Vec<&Zone> = zones.unwrap_or_default().iter().filter(|zone| !zone.blocks.is_empty()).collect();
     if known.is_empty() {
@@ -811,8 +815,8 @@ fn dirty_throttling(signs: &Signs) -> Said {
     Ok(ill("dirty-throttling", sentence, figures.flatten().collect(), rule))
 }
 
-/// Returns three numbers of pages: the file pages that reclaim met unwritten or wrote itself, those among them that
-/// only `pgrotated` counts, and all scanned pages.
+/// Returns three numbers of pages: the unwritten file pages (those that reclaim met under writeback or wrote itself),
+/// those of them that only `pgrotated` counts, and all scanned pages.
 ///
 /// Reclaim marks a page that it meets under writeback. When the write ends, the page goes to the tail of its list,
 /// which `pgrotated` counts. Sometimes no other counter has such pages: multi-gen LRU sorts them out before it scans,

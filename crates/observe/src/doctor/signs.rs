@@ -14,15 +14,15 @@ pub type Missing = String;
 /// Numbers of pages that one kind of reclaimer, kswapd or tasks, scanned and reclaimed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scan {
-    /// Pages on inactive lists that were scanned.
+    /// Number of pages on inactive lists that were scanned.
     pub scanned: Option<f64>,
-    /// Pages that were reclaimed.
+    /// Number of pages that were reclaimed.
     pub stolen: Option<f64>,
 }
 
 impl Scan {
-    /// Adds the pages of `later`, the period that follows. The sum of reclaimed pages is known only if both numbers are
-    /// known.
+    /// Adds the pages of the following period, `later`. The sum of reclaimed pages is known only if the number of each
+    /// period is known.
     fn then(&mut self, later: Self) {
         *self = match (self.scanned, later.scanned) {
             (Some(now), Some(later_scanned)) => Self {
@@ -53,8 +53,8 @@ pub struct Zone {
 pub struct Node {
     /// The node's number in the kernel.
     pub name: String,
-    /// The size of the node, pages: its managed pages or, if they are unknown, the largest number of pages that were
-    /// free or used at a moment.
+    /// The size of the node, pages: its managed pages. If they are unknown, the largest sum of free and used pages at a
+    /// moment stands for them.
     pub pages: f64,
     /// Smallest number of free pages on the node.
     pub free: f64,
@@ -71,7 +71,7 @@ impl Node {
         self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
     }
 
-    /// Extends the node's values by `later`, the same node's values over the period that follows.
+    /// Extends the node's values by `later`, its values over the following period.
     fn then(&mut self, later: &Self) {
         self.pages = self.pages.max(later.pages);
         self.free = self.free.min(later.free);
@@ -135,7 +135,7 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Adds `later`, the counters of the period that follows.
+    /// Adds the counters of the following period, `later`.
     fn then(&mut self, later: &Self) {
         self.times += later.times;
         self.kills += later.kills;
@@ -144,8 +144,8 @@ impl OutOfMemory {
     }
 }
 
-/// The limits and the protection of a cgroup, and the events at them. A bound that is not set (`max`) is infinite; a
-/// bound is none if it is unknown.
+/// The limits and the protection of a cgroup (its bounds), and the numbers of events at them. A bound that is not set
+/// (`max`) is infinite; an unknown bound is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// Number of times that tasks of the cgroup exceeded `memory.high` and had to reclaim (`high` of `memory.events`).
@@ -177,7 +177,8 @@ impl Bounds {
         Some((100.0 * (used - high) / high).max(0.0))
     }
 
-    /// Extends the values by `later`, those of the period that follows: events add up, and levels are those of `later`.
+    /// Extends the values by `later`, the values over the following period. Events add up, and levels are those of
+    /// `later`.
     fn then(self, later: Self) -> Self {
         let sum = |now: Option<f64>, later: Option<f64>| both(now, later, |now, later| now + later);
         Self {
@@ -198,15 +199,16 @@ pub struct Dirty {
     pub held_back_percent: f64,
     /// Largest number of pages that were dirty or under writeback.
     pub most: f64,
-    /// Number of dirty pages from which on writers are throttled, in the last sample: halfway between the two dirty
-    /// limits.
+    /// Number of dirty pages at which writers are throttled, as of the last sample. It lies halfway between the two
+    /// dirty limits.
     pub from: f64,
     /// Number of pages that became dirty; none if this is not counted.
     pub dirtied: Option<f64>,
 }
 
 impl Dirty {
-    /// Extends the values by `later`, those of the period that follows. `times` are the lengths of the two periods, s.
+    /// Extends the summary by `later`, the summary of the following period. `times` are the lengths of the two periods,
+    /// s.
     fn then(self, later: Self, times: [f64; 2]) -> Self {
         let shares = [Some(self.held_back_percent), Some(later.held_back_percent)];
         Self {
@@ -236,14 +238,13 @@ pub struct Signs {
     pub allocated_by_zone: BTreeMap<String, f64>,
     /// Number of direct reclaims (`allocstall`).
     pub stalls: Option<f64>,
-    /// Number of all pages reclaimed. If the kernel counts them, this includes pages reclaimed at the limits of
-    /// cgroups.
+    /// Number of all pages reclaimed. Pages reclaimed at the limits of cgroups are included if the kernel counts them.
     pub stolen_together: Option<f64>,
-    /// Number of all pages scanned. If the kernel counts them, this includes pages scanned at the limits of cgroups.
+    /// Number of all pages scanned. Pages scanned at the limits of cgroups are included if the kernel counts them.
     pub scanned_together: Option<f64>,
-    /// Pages on active lists that were scanned (`pgrefill`).
+    /// Number of pages on active lists that were scanned (`pgrefill`).
     pub refilled: Option<f64>,
-    /// Pages that were moved to the tail of their list when their writeback ended (`pgrotated`).
+    /// Number of pages that were moved to the tail of their list when their writeback ended (`pgrotated`).
     pub rotated: Option<f64>,
     /// Time that tasks spent in direct reclaim, s, summed over the tasks in which it was measured.
     pub direct_s: Option<f64>,
@@ -262,9 +263,9 @@ pub struct Signs {
     pub zeroes_out: Option<f64>,
     /// Number of anonymous pages that refaulted; none if they are not counted, as by kernels before Linux 5.9.
     pub refaulted_anon: Option<f64>,
-    /// File pages that refaulted.
+    /// Number of file pages that refaulted.
     pub refaulted_file: Option<f64>,
-    /// Refaulted file pages that had been evicted so recently that they became active at once.
+    /// Number of refaulted file pages that had been evicted so recently that they became active at once.
     pub activated_file: Option<f64>,
     /// Number of major faults.
     pub major_faults: Option<f64>,
@@ -299,10 +300,9 @@ pub struct Signs {
     pub file_writes: Option<f64>,
     /// Number of pages under writeback that reclaim met, and marked so that they are freed soon after their write ends.
     pub met_unwritten: Option<f64>,
-    /// Size of swap, and the smallest free part of it over the period, pages. If there is a single sample, the free
-    /// part is that at the end.
+    /// The size of swap, and the smallest part of it that was free during the period, pages.
     pub swap: Option<[f64; 2]>,
-    /// Largest use of swap, pages, for sources that report only this number.
+    /// Largest number of pages in swap, for sources that report this number.
     pub swap_used: Option<f64>,
     /// Number of times that each cgroup reached its limit, by the cgroup's name. Cgroups that did not reach their
     /// limits may be missing.
@@ -312,12 +312,13 @@ pub struct Signs {
     pub out_of_memory: Option<BTreeMap<String, OutOfMemory>>,
     /// The cgroup's folder, if the signs are those of a cgroup; none for the whole computer.
     pub group: Option<String>,
-    /// The cgroup's limits and protection, if the signs are those of a cgroup and something of them is known.
+    /// The cgroup's limits and protection, if the signs are those of a cgroup and at least one of these bounds is
+    /// known.
     pub bounds: Option<Bounds>,
     /// The examined process, if there is one. The other signs are then those of its cgroup, or of the computer if the
     /// cgroup does not count reclaim.
     pub process: Option<Process>,
-    /// The signs from the counters of each cgroup itself, by the cgroup's name.
+    /// The signs of each cgroup, from the cgroup's own counters, by the cgroup's name.
     pub groups: BTreeMap<String, Signs>,
     /// The known settings, by the names that `sysctl` or the files of a cgroup use.
     pub settings: BTreeMap<String, String>,
@@ -334,16 +335,16 @@ pub struct Signs {
     pub processes: Vec<(String, f64)>,
     /// Whether the counters are totals since boot, or since a cgroup was made, and not growth between two readings.
     pub is_since_start: bool,
-    /// Assumptions about the input, each in words, that were made because a source does not state the fact.
+    /// Assumptions, in words, about facts that the input does not state.
     pub assumed: Vec<String>,
     /// Files or facts that are missing in the input, each in words.
     pub missing: Vec<String>,
 }
 
 impl Signs {
-    /// Extends the signs by `later`, those of the period that follows. Counters add up and shares are weighted by time.
-    /// For a level, the later, smallest or largest value is kept, by the meaning of the sign. A sign that one period
-    /// lacks is taken from the other.
+    /// Extends the signs by `later`, the signs over the following period. Counters add up. A share becomes the mean of
+    /// its two values, weighted by time. A level becomes the later, the smaller or the larger of its two values,
+    /// depending on the sign. A sign that one period lacks is taken from the other.
     pub fn then(&mut self, later: &Self) {
         // The pattern has no `..`, so that whoever adds a sign must say how it is joined.
         let Self {
@@ -511,7 +512,8 @@ impl Signs {
         }
     }
 
-    /// Returns all pages reclaimed: the sum for kswapd and tasks, or the total if that is larger.
+    /// Returns the number of all reclaimed pages: the sum of the numbers for kswapd and for tasks, or
+    /// [`Signs::stolen_together`] if it is larger.
     #[must_use]
     pub fn stolen(&self) -> Option<f64> {
         let apart = self.kswapd.stolen.zip(self.direct.stolen).map(|(kswapd, direct)| kswapd + direct);
@@ -521,15 +523,16 @@ impl Signs {
         }
     }
 
-    /// Returns the smallest share of memory that was free over the period, percent. For a cgroup, it is the share of
-    /// its limit that is not used.
+    /// Returns the smallest share of memory that was free during the period, percent. For a cgroup, returns the
+    /// smallest share of its limit that was not used.
     #[must_use]
     pub fn free_share(&self) -> Option<f64> {
         let usage = self.usage.as_ref()?;
         Some(100.0 * usage.least.free? / usage.total().filter(|pages| *pages > 0.0)?)
     }
 
-    /// Returns words for the memory that the signs describe: memory, or the limit of a cgroup.
+    /// Returns words for the memory that the programs may use: `memory`, or, if the signs are those of a cgroup, `the
+    /// limit of their cgroup`.
     #[must_use]
     pub fn memory_of(&self) -> &'static str {
         if self.group.is_some() { "the limit of their cgroup" } else { "memory" }
@@ -544,7 +547,7 @@ impl Signs {
     }
 }
 
-/// Joins the values from two periods by `join`. If one value is missing, returns the other.
+/// Returns the values of two periods, joined by `join`. If one value is missing, returns the other.
 fn both<T>(now: Option<T>, later: Option<T>, join: impl FnOnce(T, T) -> T) -> Option<T> {
     match (now, later) {
         (Some(now), Some(later)) => Some(join(now, later)),

@@ -15,8 +15,8 @@ use report::{Table, saved};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Returns whether a text is a report in JSON or a series in CSV. JSON is recognised by its first bracket and the
-/// character after it: `[root@web1 ~]#` and `[ 1201.4]` are not JSON.
+/// Returns whether a text is a report in JSON or a series in CSV. JSON is recognised by its first bracket together with
+/// the character after it, because lines such as `[root@web1 ~]#` and `[ 1201.4]` also begin with a bracket.
 #[must_use]
 pub fn is_it(text: &str) -> bool {
     let text = text.trim_start();
@@ -48,8 +48,8 @@ pub fn patients(file: &str, text: &str) -> Result<Vec<Patient>, Wrong> {
 struct Rows<'a>(Vec<(&'a str, &'a str, f64)>);
 
 impl Rows<'_> {
-    /// Returns the value of the row that has the first of `names` for which there is a row; none if there is no such
-    /// row.
+    /// Searches the rows for `names`, one name after the other. Returns the value of the first row found; none if there
+    /// is no row with any of the names.
     fn of(&self, names: &[&str]) -> Option<f64> {
         names.iter().find_map(|wanted| self.0.iter().find(|(_, name, _)| name == wanted).map(|(.., value)| *value))
     }
@@ -131,11 +131,11 @@ fn of_rows(rows: &Rows<'_>) -> Signs {
     }
 }
 
-/// The name for the cgroup in which `stat` ran a command.
+/// The name under which findings mention the cgroup in which `highwater stat` ran a command.
 const OF_COMMAND: &str = "the cgroup of the command";
 
-/// Returns the signs of the cgroup in which `stat --cgroup` ran a command, from the rows that this option adds to a
-/// report. Reports of older versions have only the command's major faults.
+/// Returns the signs of the cgroup in which `highwater stat --cgroup` ran a command, from the rows that this option
+/// adds to a report. Reports of older versions have only the command's major faults.
 fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     let own: Vec<(&str, f64)> = rows.in_group("cgroup").collect();
     let of = |names: &[&str]| {
@@ -157,8 +157,8 @@ fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// Prefix of the group names of rows about control groups: each control group of a simulated run, and of `stat`, has
-/// its own group of rows.
+/// Reports of simulated runs and of `highwater stat` have a group of rows for each control group. The names of these
+/// groups of rows begin with this prefix.
 const BLOCK_OF_GROUP: &str = "group ";
 
 /// Returns the signs of each control group that has rows of its own.
@@ -203,8 +203,8 @@ fn times_at_limit(groups: &BTreeMap<String, Signs>) -> Option<BTreeMap<String, f
     (!all.is_empty()).then_some(all)
 }
 
-/// Returns the sum of reclaimed anonymous and file pages. The counters by kind of page (since Linux 5.8) include pages
-/// that cgroups reclaim at their limits.
+/// Returns the sum of reclaimed anonymous pages and reclaimed file pages. These two counters, which exist since Linux
+/// 5.8, include pages that are reclaimed at the limits of cgroups.
 fn together(anonymous: Option<f64>, files: Option<f64>) -> Option<f64> {
     anonymous.zip(files).map(|(anonymous, files)| anonymous + files)
 }
@@ -294,8 +294,8 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns the number of pages that are dirty or under writeback at a moment, and the number from which on writers are
-/// throttled. Returns none if `levels` lacks one of them.
+/// Returns two numbers of pages at a moment: the number of pages that are dirty or under writeback, and the number of
+/// such pages at which writers are throttled. Returns none if `levels` lacks a level that is needed for them.
 fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     let of = |name: &str| levels.get(name).map(|value| *value as f64);
     let dirty = of("nr_dirty")? + of("nr_writeback")?;
@@ -308,7 +308,7 @@ fn is_held_back([dirty, from]: [f64; 2]) -> bool {
     from > 0.0 && dirty >= from
 }
 
-/// A summary of samples that were taken of the number of dirty pages.
+/// A summary of samples of the number of dirty pages.
 #[derive(Clone, Debug, Default)]
 pub struct DirtyLooks {
     looks: u32,
@@ -365,8 +365,8 @@ pub fn course_of(moments: impl IntoIterator<Item = Moment>) -> Course {
     course
 }
 
-/// Returns the signs over the time between two moments: the growth of counters from one to the other, and the levels at
-/// both.
+/// Returns the signs over the time between two moments: the growth of counters from the first moment to the second, and
+/// levels at the two moments.
 fn of_moments(before: &Moment, after: &Moment) -> Signs {
     let counters = difference(&before.values, &after.values);
     let seconds = after.at_s - before.at_s;
@@ -404,8 +404,8 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
     }
 }
 
-/// Returns the signs of the control groups in a series, from the growth of their counters (`grown`) and from `levels`
-/// at the end of the time.
+/// Returns the signs of the control groups in a series, from the growth of their counters (`grown`) and from their
+/// levels (`levels`) at the end of the period.
 fn groups_between(grown: &Vmstat, levels: &Vmstat, seconds: f64) -> BTreeMap<String, Signs> {
     let mut by_group: BTreeMap<&str, Vmstat> = BTreeMap::new();
     for (name, value) in grown {
@@ -424,8 +424,7 @@ fn groups_between(grown: &Vmstat, levels: &Vmstat, seconds: f64) -> BTreeMap<Str
     by_group.into_iter().map(signs).collect()
 }
 
-/// Returns the nodes of memory if the series has counters by node, such as `node0_nr_free_pages`; otherwise returns no
-/// nodes.
+/// Returns the nodes of memory; empty unless the series has counters for each node, such as `node0_nr_free_pages`.
 fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
     let free = |name: &String| name.strip_prefix("node")?.strip_suffix("_nr_free_pages").map(ToOwned::to_owned);
     let node = |number: String| {
@@ -454,8 +453,8 @@ fn nodes(before: &Moment, after: &Moment, counters: &Vmstat) -> Vec<Node> {
     after.values.keys().filter_map(free).map(node).collect()
 }
 
-/// Returns the settings in the name of a report's or series' column, such as `6.18-classic+lru.swappiness=60`. The
-/// settings have the names that `sysctl` uses.
+/// Returns the settings that the name of a column contains, such as `6.18-classic+lru.swappiness=60`. The column may be
+/// that of a report or of a series. The settings have the names that `sysctl` uses.
 fn settings_of(column: &str) -> BTreeMap<String, String> {
     const NAMES: [(&str, &str); 4] = [
         ("lru.swappiness", "vm.swappiness"),
@@ -471,8 +470,8 @@ fn settings_of(column: &str) -> BTreeMap<String, String> {
     known.collect()
 }
 
-/// Returns the patient (the subject of a diagnosis) for one run of a series: its counters from the first to the last
-/// moment, and its levels between.
+/// Returns the patient (the subject of a diagnosis) for one run of a series. Its signs are the growth of counters from
+/// the first to the last moment, and the levels during this time.
 fn of_run(run: RunSeries) -> Patient {
     let RunSeries { column, seed, series: Series { names, points } } = run;
     let moment = |point: Point| Moment {

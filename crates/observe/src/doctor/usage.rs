@@ -62,13 +62,13 @@ pub struct MemoryUse {
     pub huge_free: Option<f64>,
     /// Reserved huge pages in the pool, in base pages (`HugePages_Rsvd`).
     pub huge_reserved: Option<f64>,
-    /// The sum of those lines of `/proc/meminfo` that have no field here, such as `SecPageTables`, `Zswap` and
+    /// Sum of the lines of `/proc/meminfo` that have no field of their own here, such as `SecPageTables`, `Zswap` and
     /// `Balloon`, pages.
     pub other: Option<f64>,
 }
 
 impl MemoryUse {
-    /// Returns the use of memory in a `/proc/meminfo`; none if it has no `MemFree`.
+    /// Returns the use of memory that a `/proc/meminfo` shows; none if it has no line `MemFree`.
     #[must_use]
     pub fn of_meminfo(meminfo: &Meminfo) -> Option<Self> {
         let kib = |name: &str| meminfo.get(name).map(|kib| kib as f64);
@@ -108,8 +108,8 @@ impl MemoryUse {
         })
     }
 
-    /// Returns the use of memory in `levels`, which have the names of `/proc/vmstat`; none if there is no
-    /// `nr_free_pages`.
+    /// Returns the use of memory that `levels` show, which have the names of `/proc/vmstat`; none if `nr_free_pages` is
+    /// missing.
     #[must_use]
     pub fn of_vmstat(levels: &Vmstat) -> Option<Self> {
         let of = |name: &str| levels.get(name).map(|pages| *pages as f64);
@@ -136,8 +136,8 @@ impl MemoryUse {
         })
     }
 
-    /// Returns the number of file pages that can leave without swap: cache and buffers, without shared memory. Returns
-    /// none if the size of the cache is unknown.
+    /// Returns the number of file pages, which can leave memory without swap: cache and buffers, without shared memory.
+    /// Returns none if the size of the cache is unknown.
     #[must_use]
     pub fn files(&self) -> Option<f64> {
         // A single number for the cache may include the swap cache, and part of shared memory may be in swap.
@@ -161,8 +161,8 @@ impl MemoryUse {
         Some((self.total? - programs_and_files - known - rest).max(0.0))
     }
 
-    /// Returns the sum of the known uses of memory, pages, which is less than all memory. Returns none if the pages of
-    /// programs, the largest use in most cases, are unknown.
+    /// Returns the sum of the known uses of memory, pages. It is less than the size of memory, since some uses are in
+    /// no line. Returns none if the pages of programs are unknown, which are the largest use in most cases.
     #[must_use]
     pub fn known(&self) -> Option<f64> {
         // Pages in the swap cache are on lists of anonymous pages; a single number for the cache may include them, too.
@@ -175,7 +175,7 @@ impl MemoryUse {
     }
 }
 
-/// The use of memory over a period. The end of a period is also the beginning of the period that follows.
+/// The use of memory at some moments of a period. The end of a period is also the beginning of the following period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
     /// The use at the beginning of the period.
@@ -186,12 +186,13 @@ pub struct Usage {
     pub least: Arc<MemoryUse>,
     /// The use at the moment with the fewest file pages.
     pub least_files: Arc<MemoryUse>,
-    /// Largest sum of the known uses of memory at a moment, pages; none if too few uses are known.
+    /// The known uses of memory are added up at each moment. This is the largest of the sums, in pages; none if too few
+    /// uses are known.
     known: Option<f64>,
 }
 
 impl Usage {
-    /// Makes the use of memory over a period that is only the moment `now`.
+    /// Makes the use of memory over a period that consists of the moment `now` alone.
     #[must_use]
     pub fn at(now: MemoryUse) -> Self {
         let now = Arc::new(now);
@@ -213,7 +214,7 @@ impl Usage {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Extends the period by `later`, the use of memory over the period that follows.
+    /// Extends the period by the following period, whose use of memory is `later`.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);
@@ -226,8 +227,8 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
 }
 
-/// Returns the use of memory at that one of two moments at which `of`, a number of pages, is smaller. If `of` is
-/// unknown at one of them, returns the use at the other.
+/// Compares the number of pages that `of` returns for two moments, and returns the use of memory at the moment with the
+/// smaller number. If the number is unknown for one moment, returns the use at the other moment.
 fn lesser(now: &Arc<MemoryUse>, later: &Arc<MemoryUse>, of: impl Fn(&MemoryUse) -> Option<f64>) -> Arc<MemoryUse> {
     match of(now).zip(of(later)) {
         Some((now_is, later_is)) if later_is < now_is => later.clone(),

@@ -21,22 +21,25 @@ pub struct Room<'a> {
     /// The part of the free memory that is reserved for atomic requests of high orders and closed to the request, KiB;
     /// 0 if the request may use it.
     pub high_atomic: u64,
-    /// The free memory that the zone keeps from the request because a higher zone could serve it (`lowmem_reserve`),
-    /// KiB; it may be more than the zone has free.
+    /// The free memory that the zone keeps from the request because a higher zone could serve the request
+    /// (`lowmem_reserve`), KiB. It may be more than the zone's free memory.
     pub reserve: u64,
-    /// The mark above which free memory must stay, KiB: the min mark, or a part of it for a request that cannot wait.
+    /// The free memory must stay above this mark, KiB. It is the min mark or, for an urgent request, a part of the min
+    /// mark.
     pub mark: u64,
     /// The free memory without the parts that are closed to the request, KiB; negative if these parts exceed the free
     /// memory.
     pub left: i64,
-    /// The size of the requested block without its first page, KiB; 0 for a single page.
+    /// One page less than the size of the requested block, KiB. Before the kernel compares the free memory with the
+    /// mark, it subtracts this much.
     pub block: u64,
-    /// Whether the zone has a free block that is large enough for the request and that the request may take.
+    /// Whether the zone has a free block that is large enough for the request and open to it. `true` if the report
+    /// shows no blocks.
     pub has_block: bool,
 }
 
 impl Room<'_> {
-    /// Returns whether enough memory for the request is left above the mark, be it in one block or in several.
+    /// Returns whether enough memory for the request is left above the mark, whether or not it forms one block.
     #[must_use]
     pub const fn is_over_mark(&self) -> bool {
         self.left.saturating_sub_unsigned(self.block) > self.mark as i64
@@ -58,22 +61,23 @@ pub enum Why {
     Untold,
 }
 
-/// A request for memory that found none, as a report of the kernel describes it.
+/// A failed request for memory, as a report of the kernel describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Want<'a> {
     /// The kernel's report on the request.
     pub report: &'a Report,
     /// The reason why the request failed.
     pub why: Why,
-    /// The zones that the request may use, ordered by node and, within a node, from the lowest zone to the highest.
+    /// The zones that the request may use, sorted by node. The zones of a node are in order from the lowest to the
+    /// highest.
     pub rooms: Vec<Room<'a>>,
     /// Zones that the request may not use although more memory than their high mark is free in them.
     pub elsewhere: Vec<&'a ZoneReport>,
 }
 
-/// The part of the min mark, as a fraction, that must remain free after a request that cannot wait: the mark is halved
-/// because the request is urgent, and three quarters of that half remain. Source:
-/// docs/mechanisms/reclaim/allocation.md.
+/// The part of the min mark, as a fraction, above which free memory must stay after an urgent request that cannot wait.
+/// The kernel first halves the mark because the request is urgent, and then takes three quarters of the half because
+/// the request cannot wait. Source: docs/mechanisms/reclaim/allocation.md.
 const ATOMIC_MARK: (u64, u64) = (3, 8);
 
 /// Largest order that any kernel has: a block of 1 GiB, with pages of 4 KiB.
@@ -151,8 +155,8 @@ fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Roo
 
 use ZoneKind::{Device, Dma, Dma32, HighMem, Movable, Normal};
 
-/// The lists of zones with which kernels are built, each from the lowest zone to the highest. The line `lowmem_reserve`
-/// of a report has an entry for each zone of the kernel's list, also for zones without pages.
+/// Lists of the kinds of zones that a kernel may be built with, each from the lowest zone to the highest. The line
+/// `lowmem_reserve` of a report has an entry for each zone of the kernel's list, also for zones without pages.
 const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Dma, Normal, HighMem, Movable],
     &[Normal, HighMem, Movable],
@@ -169,8 +173,8 @@ const LAYOUTS: [&[ZoneKind]; 13] = [
     &[Normal, Movable, Device],
 ];
 
-/// Returns the pages that a zone keeps from requests that may use zones up to `highest`. Returns 0 if the zone's
-/// `lowmem_reserve` fits none of [`LAYOUTS`].
+/// Returns the number of pages that a zone keeps from requests whose highest allowed zone is `highest`. Returns 0 if
+/// the zone's `lowmem_reserve` fits none of [`LAYOUTS`].
 fn reserve(report: &Report, zone: &ZoneReport, highest: ZoneKind) -> u64 {
     let has_highmem = report.zones.iter().any(|zone| zone.kind == HighMem);
     // A zone keeps no pages from requests for itself or for lower zones.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Returns whether [`rows`] may read a file with this name.
+/// Returns whether [`rows`] reads files with the name of this file.
 #[must_use]
 pub fn is_known(path: &Path) -> bool {
     let name = name(path);
@@ -74,8 +74,8 @@ impl<'a> Log<'a> {
     }
 }
 
-/// A function that gets a file and a reader. It passes the log in the file to the reader, and keeps the faults that the
-/// reader finds.
+/// A function that calls a reader with the log in a file, and keeps the faults that the reader finds. Its arguments are
+/// the file and the reader.
 type Read<'a> = dyn FnMut(&(PathBuf, String), &mut dyn FnMut(&mut Log<'_>)) + 'a;
 
 /// Returns the name of a file, without its folder and without the ending `.gz`.
@@ -86,7 +86,8 @@ pub fn name(path: &Path) -> &str {
 }
 
 /// Reads logs of the benchmark parallelio, which runs memcachetest beside I/O of several sizes, one size in each step.
-/// `io-durations.log` has lines `STEP BYTES SECONDS`, and a folder `memcachetest-STEP-N` has the rates of a step.
+/// `io-durations.log` has lines `STEP BYTES SECONDS`. The folders `memcachetest-STEP-N` have the rates that
+/// memcachetest reached in each step.
 fn parallelio(files: &[(PathBuf, String)], read: &mut Read<'_>) -> Vec<Row> {
     let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
     let mut durations: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -260,8 +261,8 @@ fn ping(log: &mut Log<'_>) -> Vec<Row> {
     rows
 }
 
-/// Reads the results of random reads in fio's JSON: the rate of all jobs together, and the times of the first job. If
-/// fio ran with `group_reporting`, the first job's times are those of all jobs.
+/// Reads the results of random reads from fio's JSON: the rate of all jobs together, and the durations of the first
+/// job's reads. With the option `group_reporting`, fio reports all jobs as one, so the durations are those of all jobs.
 fn fio(log: &mut Log<'_>) -> Vec<Row> {
     let text = log.text;
     // Warnings may stand before the JSON.

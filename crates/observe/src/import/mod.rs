@@ -30,7 +30,8 @@ use std::path::{Path, PathBuf};
 /// Number of levels of folders below a benchmark's folder that are searched for logs.
 const DEPTH_MAX: usize = 6;
 
-/// Tests of MMTests for which a report also has the rows of the tables that were posted in 2010 and 2011.
+/// Tests of MMTests that were also run for tables posted in 2010 and 2011. Reports on these tests also have the rows of
+/// those tables.
 const EARLY_TESTS: [&str; 3] = ["postmark", "micro", "streaming"];
 
 /// The contents of a directory of MMTests.
@@ -102,8 +103,8 @@ pub fn read(folder: &Path, wanted: Option<&str>, kernels: &[String]) -> Result<I
     Ok(Imported { table, series, warnings })
 }
 
-/// Returns the test that `wanted` names or, if `wanted` is none, the only test in the logs. Otherwise the error lists
-/// the tests.
+/// Returns the test that `wanted` names or, if `wanted` is none, the only test in the logs. If there is no such test,
+/// the error lists the tests that exist.
 fn chosen_test(folder: &Path, benchmarks: &[Benchmark], wanted: Option<&str>) -> Result<String, String> {
     let mut tests: Vec<&str> = Vec::new();
     for Benchmark { name, .. } in benchmarks {
@@ -203,8 +204,8 @@ fn rows_of_logs(
     rows
 }
 
-/// Returns rows with the names that `highwater stat` gives them: the time stalled for memory, total swap, and the
-/// smallest free swap.
+/// Returns rows for the time stalled for memory, total swap, and the smallest free swap. Their names are those that
+/// `highwater stat` uses.
 fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     let share = |(name, percent): (&str, f64)| {
         Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)
@@ -217,7 +218,7 @@ fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     stalls.chain(parts.flat_map(|pages| ["total", "free"].into_iter().zip(pages)).map(swap)).collect()
 }
 
-/// Returns the texts of the known logs below `folder`, sorted by path. Each text has its path relative to `folder`.
+/// Returns the texts of the known logs below `folder`, each with its path relative to `folder`, sorted by path.
 fn files_in(folder: &Path, wrong: &mut Vec<Wrong>) -> Vec<(PathBuf, String)> {
     if !folder.exists() {
         return Vec::new();
@@ -297,7 +298,8 @@ mod tests {
         assert_eq!(read(&path.join("new"), None, &[]).unwrap().table.columns[0].id, "new");
     }
 
-    /// Imports a directory with other benchmarks, with logs packed by other tools than gzip, and without some monitors.
+    /// Imports a directory that has other benchmarks than the imported one, has logs packed by other tools than gzip,
+    /// and lacks some monitors.
     #[test]
     fn what_is_in_a_directory_and_not_read_is_told() {
         let folder = tempfile::tempdir().unwrap();

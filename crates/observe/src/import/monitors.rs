@@ -10,7 +10,8 @@ use recordings::mmtests::{Benchmark, Counters};
 use recordings::{Figures, Sample};
 use std::collections::BTreeMap;
 
-/// Returns counters over time; none if there are no moments. Times count from the first moment.
+/// Makes a series from the counters at several moments; none if there are no moments. Times count from the first
+/// moment.
 #[must_use]
 pub fn series(moments: &[(f64, Counters)]) -> Option<Series> {
     let (begun, _) = moments.first()?;
@@ -21,7 +22,8 @@ pub fn series(moments: &[(f64, Counters)]) -> Option<Series> {
     Some(series)
 }
 
-/// Returns the rows of group `iostat` for all devices.
+/// Returns rows (figures of a report) about all devices, from their samples of `iostat`. The rows are in the group
+/// `iostat`.
 pub fn iostat_rows(benchmark: &Benchmark, disks: &BTreeMap<String, Vec<Figures>>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (device, figures) in disks {
@@ -36,7 +38,8 @@ pub fn iostat_rows(benchmark: &Benchmark, disks: &BTreeMap<String, Vec<Figures>>
     rows
 }
 
-/// Reads a sample of iostat of any version; none if it lacks the length of the queue.
+/// Reads a sample of `iostat`, whatever version of it wrote the sample. Returns none if the length of the queue is
+/// missing.
 fn sample(figures: &Figures) -> Option<DiskSample> {
     let of = |name: &str| figures.get(name);
     let avgqz = of("avgqu-sz").or_else(|| of("aqu-sz"))?;

@@ -20,11 +20,11 @@ use report::{Column, Table, TableHead};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reads texts from files. Returns a report with a column for each recording.
+/// Reads texts from files. Returns a report with a column for each recording in them.
 ///
 /// # Errors
-/// When a file cannot be read, when nothing in it is recognised, or when it describes only single moments, over which
-/// no counter grows.
+/// When a file cannot be read, when nothing in it is recognised, or when it has no recording but only texts about
+/// single moments, from which no growth of counters is known.
 pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     let mut columns: Vec<Column> = Vec::new();
     let (mut rows, mut series, mut warnings, mut notes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -96,7 +96,7 @@ pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
     Ok(Imported { table: Table::of_runs(head, &rows, None), series, warnings })
 }
 
-/// Returns a row for each counter: the amount by which the counter grew. Levels get no row.
+/// Returns a row for each counter, with the amount by which the counter grew. Levels get no row.
 fn grown(counters: &Vmstat) -> impl Iterator<Item = Row> {
     let row = |(name, count): (&String, &u64)| {
         Row::new("vmstat", name, "", Better::Neutral, Format::Decimals(0), *count as f64)
@@ -117,7 +117,7 @@ fn is_level(name: &str) -> bool {
     name.starts_with("nr_") && !COUNTED.contains(&name)
 }
 
-/// Returns the rows of a recording.
+/// Returns rows (figures of a report) for a recording.
 fn rows_of(recording: &Recording, series: Option<&Series>) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Some(series) = series

@@ -50,7 +50,7 @@ fn rows_of_column(table: &Table, column: usize) -> impl Iterator<Item = (&TableR
     table.rows.iter().filter_map(move |row| Some((row, row.median(column)?)))
 }
 
-/// Names of rows whose figure is the growth of a single counter, each with the name of this counter.
+/// Names of rows that show the growth of a single counter, each with the name of the counter.
 const FLAT: [(&str, &str); 24] = [
     ("Swap Ins", "pswpin"),
     ("Swap Outs", "pswpout"),
@@ -158,7 +158,8 @@ pub fn check(folder: &Path) -> io::Result<()> {
 pub struct Head {
     folder: PathBuf,
     report: Table,
-    /// Digests of the rows of the report's columns, by column id; empty if unknown.
+    /// For each column of the report, by the column's id, a digest of the column's rows; empty if the digests are
+    /// unknown.
     digests: BTreeMap<String, String>,
     /// The folders of the report's columns, in order.
     folders: Vec<String>,
@@ -202,8 +203,8 @@ fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
 }
 
 impl Head {
-    /// Returns the index of the column that a benchmark belongs to; none if the benchmark belongs to no column of
-    /// this report, or to another test.
+    /// Returns the index of the report's column that a benchmark belongs to; none if the benchmark belongs to another
+    /// report or another test.
     #[must_use]
     pub fn place(&self, benchmark: &Benchmark) -> Option<usize> {
         let (folder, column) = head_folder(benchmark)?;
@@ -223,17 +224,17 @@ impl Head {
         &self.report.main_rows
     }
 
-    /// Returns whether an imported column comes from a single run, and its rows are those that were written with the
-    /// report.
+    /// Returns whether an imported column has one run, and the same rows as the column of the report when the report
+    /// was written.
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
         let written = self.digests.get(&imported.columns[column].id);
         is_single && written == Some(&digest(rows_of_column(imported, column)))
     }
 
-    /// Returns the report's head, and its histograms of the durations of operations, for columns that were imported
-    /// from logs. A fingerprint and seeds apply to all columns together, so they are kept only if no logs were added
-    /// or changed.
+    /// Returns the report's head and its histograms of the durations of operations, for the columns `imported` from
+    /// logs. The head keeps its fingerprint and seeds only if no logs were added or changed, since they apply to all
+    /// columns together.
     #[must_use]
     pub fn of_columns(self, imported: &Table) -> (TableHead, Vec<Histogram>) {
         let is_whole = (0..imported.columns.len()).all(|column| self.is_as_written(imported, column));
@@ -254,7 +255,7 @@ impl Head {
     }
 }
 
-/// Returns the name of a folder for each column, made from the column's id.
+/// Makes a folder name for each column from the column's id, and returns these names.
 fn folders_of(columns: &[Column]) -> Vec<String> {
     let mut folders: Vec<String> = Vec::new();
     for column in columns {
@@ -328,8 +329,8 @@ fn files(test: &str, rows: &[(&TableRow, f64)]) -> Vec<(String, String)> {
     files
 }
 
-/// Returns user, system and elapsed time from the rows, s; none if a row is missing. The tables of 2010 and 2011 have
-/// user and system time in one row; their sum is then returned as user time.
+/// Returns user, system and elapsed time, s, from the rows with these times; none if one of these rows is missing. The
+/// tables of 2010 and 2011 have user and system time in one row; their sum is then returned as user time.
 fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     let own = ["User", "System", "Elapsed"].map(|name| of("duration", name));
     if let [Some(user), Some(system), Some(elapsed)] = own {
@@ -346,8 +347,8 @@ fn is_counter(name: &str) -> bool {
     name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) && !OF_ENGINE.contains(&name)
 }
 
-/// Returns counters such that the rows can be computed from the growth of these counters. Figures that are not whole
-/// numbers stand in [`ROWS_FILE`] instead.
+/// Returns counters from whose growth the figures of the rows can be computed again. Figures that are not whole numbers
+/// are written to [`ROWS_FILE`] instead.
 fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, elapsed_s: Option<f64>) -> Vmstat {
     let mut counters = Vmstat::new();
     for (name, counter) in FLAT.iter().chain(&FLAT_EARLY) {
@@ -397,8 +398,8 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     counters
 }
 
-/// Returns a text of `iostat` whose samples have the means and maxima that the rows state. Its first sample stands
-/// for the time since boot, which readers skip. Returns none if no row is from `iostat`.
+/// Returns a text of `iostat` whose samples have the means and maxima that the rows state. Its first sample stands for
+/// the time since boot, and is skipped when the text is read. Returns none if no row is from `iostat`.
 fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     let mut devices: BTreeMap<&str, BTreeMap<&str, [f64; 2]>> = BTreeMap::new();
     for (row, value) in rows.iter().filter(|(row, _)| row.group == "iostat") {
@@ -432,7 +433,7 @@ fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     Some(text)
 }
 
-/// Returns the logs that the benchmarks themselves write, each as its path and its contents.
+/// Returns the logs that a benchmark itself would write for the rows, each with its path and its contents.
 fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     let sizes: Vec<(u64, f64)> = rows
@@ -511,8 +512,8 @@ fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Returns the rows that [`ROWS_FILE`] lists, in its order, with figures from that file or from logs. If a line of
-/// the file is wrong, rows from logs that the file does not list are put at the end.
+/// Returns the rows that [`ROWS_FILE`] lists, in the order of this file, with figures from this file or from logs. If a
+/// line of the file is wrong, the rows from logs that the file does not list are added at the end.
 pub(super) fn in_order(path: &Path, order: &str, mut rows: Vec<Row>, wrong: &mut Vec<Wrong>) -> Vec<Row> {
     type Line = (String, String, String, Better, Format, Option<f64>);
     let file = path.display().to_string();

@@ -11,7 +11,7 @@ use report::html::{Part, Section};
 use serde_json::{Value, json as value};
 use std::fmt::Write as _;
 
-/// Largest number of holders that are named for one wait.
+/// Largest number of tasks that are named as the holders of what a task waited for.
 const NAMED: usize = 3;
 
 /// Formats a time in milliseconds, for text that people read.
@@ -78,7 +78,7 @@ fn all_of(Stalls { run, over, count, total, tasks, groups, longest }: &Stalls) -
     }
 }
 
-/// Returns the heading of a stall: the task, the number of similar stalls and their duration.
+/// Returns the heading of a group of similar stalls: the task, the number of stalls, and their duration.
 fn head_of(stall: &Stall) -> String {
     let Stall { count, total, task, cause, .. } = stall;
     let what = match cause {

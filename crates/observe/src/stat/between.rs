@@ -25,11 +25,11 @@ pub struct Interval<'a> {
     pub elapsed_s: f64,
 }
 
-/// Counters of `/proc/vmstat` about reclaim that get a row, each with its unit. A counter that a kernel lacks gives
-/// no row.
+/// Counters of `/proc/vmstat` about reclaim, each with its unit. Each of them gets a row, unless the kernel lacks the
+/// counter.
 ///
-/// The first of these counters are also among the rows of MMTests, under other names. They are repeated under their
-/// own names so that they match the rows of simulated runs.
+/// Some of them, at the beginning of the list, also get rows under the names that MMTests uses. The rows under their
+/// own names serve to compare reports with those of simulated runs.
 const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -78,14 +78,15 @@ impl Interval<'_> {
         self.rows_with(blocks_by_order)
     }
 
-    /// Returns the rows that people read. The free blocks of a zone have two rows with sums instead of a row for each
-    /// order.
+    /// Returns the rows for a short report, which people read. The free blocks of a zone have two rows with sums
+    /// instead of a row for each order.
     #[must_use]
     pub fn short_rows(&self) -> Vec<Row> {
         self.rows_with(blocks_in_short)
     }
 
-    /// Returns all rows. `blocks` makes the rows of the free blocks of a zone.
+    /// Returns the rows of the report on the time between the two snapshots. `blocks` makes the rows of the free blocks
+    /// of a zone.
     fn rows_with(&self, blocks: fn(&ZoneNow) -> Vec<Row>) -> Vec<Row> {
         let counters = difference(&self.before.vmstat, &self.after.vmstat);
         let mut rows = match self.command {
@@ -153,7 +154,7 @@ impl Interval<'_> {
         rows
     }
 
-    /// Returns the rows of the disks that did something.
+    /// Returns rows about the disks that had requests.
     fn disk_rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (name, after) in &self.after.disks {
@@ -204,8 +205,9 @@ impl Interval<'_> {
     }
 }
 
-/// Returns the rows of MMTests, but no efficiency of kswapd or of tasks that scanned nothing. Adds rows for reclaim
-/// at limits of cgroups, which the kernel counts neither as kswapd's nor as direct reclaim.
+/// Returns the rows that MMTests has about reclaim, except for the efficiency of kswapd or of tasks if they scanned
+/// nothing. Also returns rows for reclaim at limits of cgroups, which the kernel counts neither as kswapd's nor as
+/// direct reclaim.
 fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     let mut rows = mmtests::vmstat_rows(counters, elapsed_s);
     for who in ["Kswapd", "Direct"] {
@@ -242,8 +244,8 @@ fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     blocks.collect()
 }
 
-/// Returns rows with the pages in a zone's free blocks at the later snapshot: one row for blocks smaller than a huge
-/// page, one for the others.
+/// Returns two rows with the numbers of pages in a zone's free blocks at the later snapshot: one for blocks smaller
+/// than a huge page, one for all other blocks.
 fn blocks_in_short(zone: &ZoneNow) -> Vec<Row> {
     let orders = zone.blocks.len();
     let huge = usize::from(PAGEBLOCK_ORDER.0);

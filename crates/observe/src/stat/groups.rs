@@ -23,16 +23,17 @@ const PAGES: [&str; 5] = ["pgscan", "pgsteal", "workingset_refault_anon", "worki
 /// Events of `memory.events` that get rows. With cgroups of version 1, the row `max` shows `memory.failcnt`.
 const EVENTS: [&str; 5] = ["low", "high", "max", "oom", "oom_kill"];
 
-/// Files with a cgroup's limits and protection. Each gets a row if it is set. The second name of each pair is the
-/// file's name in version 1.
+/// Files with a cgroup's limits and protection, each with its name in version 2 and its name in version 1. A limit or
+/// protection gets a row if it is set.
 const BOUNDS: [(&str, &str); 3] =
     [("memory.max", "memory.limit_in_bytes"), ("memory.high", "memory.high"), ("memory.low", "memory.low")];
 
-/// Smallest number of bytes that is taken as "no limit", because version 1 prints its largest number if there is no
-/// limit.
+/// Smallest number of bytes in a limit file that means "no limit". Without a limit, a cgroup of version 1 prints the
+/// largest number that it can store.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Names under which the times that tasks of a cgroup were stalled for memory are kept, us.
+/// Names under which a cgroup's PSI of memory is kept among its counters: the times, us, for which some task and all
+/// tasks were stalled.
 const STALLS: [&str; 2] = ["memory some", "memory full"];
 
 impl Groups {
@@ -49,8 +50,8 @@ impl Groups {
         Self(found)
     }
 
-    /// Returns rows of the cgroups in which something happened since `before`: pages were scanned or refaulted, or
-    /// limits or protections were reached. The cgroups with the most such events come first.
+    /// Returns rows about the cgroups in which pages were scanned or refaulted, or limits or protections were reached,
+    /// since the earlier reading `before`. The cgroups with the most such events come first.
     #[must_use]
     pub fn rows_since(&self, before: &Self, elapsed_s: f64) -> Vec<Row> {
         let grown = |path: &str, name: &str| {
@@ -68,8 +69,8 @@ impl Groups {
         met.into_iter().flat_map(|(path, _)| self.rows(path, &|name| grown(path, name), elapsed_s)).collect()
     }
 
-    /// Returns every row that the cgroups may have. Only the names of these rows are of use: their values are not
-    /// measured.
+    /// Returns every row that a report about these cgroups may have. Only the names of the rows are of use, since the
+    /// values are not measured.
     #[must_use]
     pub fn all_rows(&self) -> Vec<Row> {
         self.0.keys().flat_map(|path| self.rows(path, &|name| self.0[path].get(name).map(|_| 0), 1.0)).collect()

@@ -6,7 +6,7 @@ use figures::counters;
 use figures::counters::difference;
 use machine::PAGE_BYTES;
 
-/// Columns of a line: name, unit, width.
+/// The columns of a line, each with its name, unit and width.
 const COLUMNS: [(&str, &str, usize); 14] = [
     ("time", "s", 8),
     ("free", "MiB", 8),
@@ -24,7 +24,8 @@ const COLUMNS: [(&str, &str, usize); 14] = [
     ("psi-full", "%", 8),
 ];
 
-/// Names of refault counters: the single counter until Linux 5.8, and those for each kind of page since then.
+/// Names of refault counters: the single counter until Linux 5.8, and the counters for anonymous and for file pages
+/// since Linux 5.9.
 const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
 
 /// Returns the heading: a line of names and a line of units. The columns are: time since the beginning; free memory;
@@ -39,13 +40,13 @@ pub fn heading() -> String {
     format!("{}\n{}", line(|(name, ..)| name), line(|(_, unit, _)| unit))
 }
 
-/// Returns the value of a counter, whatever name the kernel has for it; 0 if the kernel has no such counter.
+/// Returns the value of a counter, also if the kernel counts it under other names; 0 if the kernel has no such counter.
 fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }
 
-/// Returns the line about the time between two snapshots. `at_s` is the end of this time, in seconds after the
-/// beginning.
+/// Returns the line of figures about the time between two snapshots. `at_s` is the time of the second snapshot, in
+/// seconds since the command began to observe.
 #[must_use]
 pub fn line(before: &Snapshot, after: &Snapshot, at_s: f64) -> String {
     let counters = difference(&before.vmstat, &after.vmstat);

@@ -21,8 +21,9 @@ pub const TICKS_PER_S: f64 = 100.0;
 #[derive(Clone, Debug)]
 pub struct Source {
     root: PathBuf,
-    /// The folders of the kernel's tasks whose CPU time is reported, found once. These tasks exist from boot on, and
-    /// a search through a thousand processes for each snapshot would cost a percent of a CPU.
+    /// The folders of the kernel's tasks whose CPU time is reported. They are searched for only once, because these
+    /// tasks exist from boot on, and a search through a thousand processes for each snapshot would cost a percent of a
+    /// CPU.
     tasks: OnceLock<Vec<PathBuf>>,
 }
 
@@ -48,7 +49,7 @@ impl Source {
     /// Reads a file below the root.
     ///
     /// # Errors
-    /// When the file cannot be read, in words for the user.
+    /// When the file cannot be read. The error is a message for the user.
     pub fn read(&self, path: &str) -> Result<String, String> {
         fs::read_to_string(self.path(path)).map_err(|error| format!("/{path}: {}", why(&error)))
     }
@@ -70,7 +71,8 @@ pub struct Stalled {
 /// A zone of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneNow {
-    /// The zone's name, such as `Normal`. On nodes other than the first the node is added: `Normal of node 1`.
+    /// The zone's name, such as `Normal`. The name of a zone on another node than the first includes the node: `Normal
+    /// of node 1`.
     pub name: String,
     /// Free pages.
     pub free: u64,
@@ -93,7 +95,7 @@ pub struct Snapshot {
     pub vmstat: Vmstat,
     /// Stall times by resource (`memory`, `io`, `cpu`).
     pub stalled: BTreeMap<&'static str, Stalled>,
-    /// CPU time of each kswapd, kcompactd and khugepaged so far, s, by name.
+    /// CPU time since boot of each kswapd, kcompactd and khugepaged, s, by the name of the task.
     pub kernel_cpu_s: BTreeMap<String, f64>,
     /// Statistics of whole disks, by name.
     pub disks: BTreeMap<String, DiskStat>,
@@ -115,7 +117,7 @@ const RESOURCES: [(&str, &str); 3] =
 const TASKS: [&str; 3] = ["kswapd", "kcompactd", "khugepaged"];
 
 impl Snapshot {
-    /// Reads all files that a snapshot has. [`Snapshot::missing`] names those that cannot be read.
+    /// Takes a snapshot: reads all files that it needs. [`Snapshot::missing`] names the files that cannot be read.
     #[must_use]
     pub fn take(source: &Source) -> Self {
         // The first time, all tasks are searched, which takes long. The search comes before the clock and the counters
@@ -190,7 +192,7 @@ fn add_blocks(zones: &mut [ZoneNow], text: &str) {
     }
 }
 
-/// Returns the CPU time of the kernel's memory tasks so far, s, by name.
+/// Returns the CPU time since boot of the tasks in [`TASKS`], s, by the name of the task.
 fn kernel_cpu(source: &Source) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     let tasks = source.tasks.get_or_init(|| {
@@ -205,7 +207,7 @@ fn kernel_cpu(source: &Source) -> BTreeMap<String, f64> {
     found
 }
 
-/// Returns the name and CPU time, s, of a task; none if it is not one of the kernel's memory tasks.
+/// Returns the name and CPU time, s, of a task; none if the task is none of [`TASKS`].
 fn task(path: &Path) -> Option<(String, f64)> {
     let stat = fs::read_to_string(path).ok()?;
     // The name is in parentheses and may itself contain parentheses.

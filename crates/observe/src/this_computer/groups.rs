@@ -18,9 +18,9 @@ pub struct Group {
     pub max: Option<u64>,
     /// `memory.high`, bytes; none if unlimited.
     pub high: Option<u64>,
-    /// `memory.low`, bytes; none if 0. The largest number if all memory of the group is protected.
+    /// `memory.low`, bytes; none if it is 0. If all memory of the group is protected, this is the largest `u64`.
     pub low: Option<u64>,
-    /// `memory.min`, bytes; none if 0. The largest number if all memory of the group is protected.
+    /// `memory.min`, bytes; none if it is 0. If all memory of the group is protected, this is the largest `u64`.
     pub min: Option<u64>,
 }
 
@@ -30,13 +30,13 @@ const HIERARCHIES: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 /// Largest number of groups that are written into a machine file. A computer with containers may have hundreds.
 const WRITTEN_MAX: usize = 24;
 
-/// Largest number of groups that a comment in the machine file names because they were left out.
+/// Largest number of groups that a comment in a machine file names, if some groups are left out of the file.
 const NAMED_MAX: usize = 12;
 
 /// Largest number of characters of one part of a group's path in a machine file.
 const PART_MAX: usize = 200;
 
-/// Reads the groups with a limit or a protection, those with the most memory first.
+/// Reads the groups that have a limit or a protection. The group with the most memory comes first.
 #[must_use]
 pub fn read(source: &Source) -> Vec<Group> {
     let has_memory = |root: &Path| {
@@ -56,7 +56,7 @@ pub fn read(source: &Source) -> Vec<Group> {
     found
 }
 
-/// Reads a group; none if it has neither a limit nor a protection.
+/// Reads a group. Returns none if the group has neither a limit nor a protection.
 fn of(folder: &Path, path: String) -> Option<Group> {
     let text = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
     let limit = |name: &str| text(name)?.parse::<u64>().ok();
@@ -145,14 +145,15 @@ fn section(text: &mut String, name: &str, path: &str, group: Option<&Group>) {
     }
 }
 
-/// Size that stands for all memory, MiB: more than any simulated computer has.
+/// Size, MiB, that is written for "all memory": more than any simulated computer has.
 const MOST_MIB: u64 = 1 << 24;
 
 fn shown(mib: u64) -> String {
     if mib > MOST_MIB { "\"max\"".to_owned() } else { format!("{mib} MiB") }
 }
 
-/// Returns a part of a path with the characters that a group's name may have in a machine file.
+/// Converts a part of a path to a name that a group may have in a machine file: replaces characters that are not
+/// allowed, and shortens the part.
 fn part(part: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
     part.chars().map(fit).take(PART_MAX).collect()

@@ -3,15 +3,15 @@
 use crate::stat::snapshot::TICKS_PER_S;
 use computer::sys;
 
-/// Share of the time of all CPUs, %, from which on the use by other processes is reported.
+/// If other processes use at least this share of the time of all CPUs, %, their use is reported.
 pub const WARN_FROM_PERCENT: f64 = 5.0;
 
-/// Use of all CPUs since boot, s.
+/// The time of all CPUs since boot, and the part of it that other processes used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// Time of all CPUs together, used or idle.
+    /// Time of all CPUs together, used or idle, s.
     all_s: f64,
-    /// Time that processes other than this one and its children used, plus time that a hypervisor took.
+    /// CPU time, s, that processes other than this one and its children used, plus the time that a hypervisor took.
     others_s: f64,
 }
 
@@ -25,8 +25,9 @@ impl Load {
         Self::of(&text, own_s)
     }
 
-    /// Reads the use from the first line of `/proc/stat`. Its figures are ticks: user, nice, system, idle, iowait, irq,
-    /// softirq, steal. user includes the time of guests. `own_s` is the time of this process and its children.
+    /// Reads the use of the CPUs from the first line of `/proc/stat`. The figures of this line are in ticks: user
+    /// (which includes the time of guests), nice, system, idle, iowait, irq, softirq, steal. `own_s` is the time of
+    /// this process and its children.
     fn of(text: &str, own_s: f64) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<f64> = line.split_whitespace().take(8).map(|word| word.parse().ok()).collect::<Option<_>>()?;

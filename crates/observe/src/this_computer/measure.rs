@@ -15,10 +15,10 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Instant;
 
-/// Number of batches in a measurement.
+/// Number of batches in a measurement, of which the fastest one counts.
 const BATCHES: usize = 7;
 
-/// Number of pages that a batch touches: 64 MiB, more than caches hold.
+/// Number of pages that a batch touches: 64 MiB, more than the caches of a CPU hold.
 const PAGES: u32 = 16_384;
 
 /// Size in pages of the file with which the disk is measured: 128 MiB.
@@ -34,7 +34,7 @@ pub struct Cost {
     pub step: &'static str,
     /// The cost, ns.
     pub ns: u64,
-    /// How the cost was measured.
+    /// Words for how the cost was measured.
     pub source: &'static str,
 }
 
@@ -69,12 +69,14 @@ fn median(mut times: Vec<u64>) -> u64 {
     times[times.len() / 2]
 }
 
-/// Returns pages in an order that no prefetcher guesses: the stride has no common divisor with [`PAGES`].
+/// Returns the numbers of [`PAGES`] pages in an order that no prefetcher guesses. The stride has no common divisor with
+/// [`PAGES`], so each page comes once.
 fn scattered() -> impl Iterator<Item = u32> {
     (0..PAGES).map(|n| n.wrapping_mul(7919) % PAGES)
 }
 
-/// Measures the costs of steps that a program can time itself. Meanwhile `folder` holds a file of 64 MiB.
+/// Measures the costs of those steps that a program can time itself. During the measurement, there is a file of 64 MiB
+/// in `folder`.
 ///
 /// # Errors
 /// When the system refuses memory, threads or the file.
@@ -238,7 +240,7 @@ fn median_ns(n: u64, mut act: impl FnMut(u64) -> io::Result<()>) -> io::Result<u
     Ok(median(times))
 }
 
-/// Reads with [`DEPTH`] threads at once. Returns the total time divided by the number of reads, ns.
+/// Reads a file with [`DEPTH`] threads at once. Returns the total time divided by the number of reads, ns.
 fn reads_at_once(file: &File) -> io::Result<u64> {
     const READS: u64 = 500;
     let begun = Instant::now();

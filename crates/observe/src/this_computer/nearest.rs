@@ -4,8 +4,8 @@ use super::Computer;
 use catalogue::versions;
 
 /// Returns the name of the kernel file nearest to a computer's kernel. Only files that agree with the computer on
-/// whether the multi-generational LRU is on are considered. The newest of them that is not newer than the kernel is
-/// chosen, or else the oldest.
+/// whether the multi-generational LRU is on are considered. Of these, the newest file that is not newer than the
+/// computer's kernel is chosen; if all are newer, the oldest.
 #[must_use]
 pub fn kernel(computer: &Computer) -> String {
     let running = versions::version(&computer.release).unwrap_or((u32::MAX, 0));

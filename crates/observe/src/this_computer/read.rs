@@ -37,9 +37,10 @@ pub struct Disk {
     pub blocks: u64,
     /// Whether the disk's queue reports a rotating disk.
     pub is_rotational: bool,
-    /// The reason why the disk does not rotate, whatever its queue reports: it is virtual, or its model is known.
+    /// The reason why the disk certainly does not rotate, even if its queue reports that it does: for example, the disk
+    /// is virtual. None if no reason is known.
     pub why_not: Option<String>,
-    /// Whether the disk completes requests at once: zram, persistent memory, a RAM disk.
+    /// Whether the disk completes requests at once, as zram, persistent memory and RAM disks do.
     pub is_synchronous: bool,
     /// Number of requests that the disk's queue holds; none if the disk has no queue.
     pub nr_requests: Option<u64>,
@@ -70,7 +71,7 @@ pub struct Sysctl {
 /// The description of a computer.
 #[derive(Clone, Debug, Default)]
 pub struct Computer {
-    /// Names of the texts that the description was read from; none if it was read from this computer's own files.
+    /// Names of the texts from which the description was read; none if it was read from the kernel's own files.
     pub told_by: Option<String>,
     /// The kernel's release.
     pub release: String,
@@ -83,7 +84,7 @@ pub struct Computer {
     pub total_pages: Option<u64>,
     /// The disk that holds the folder given to [`Computer::read`]; none if unknown.
     pub disk: Option<Disk>,
-    /// Swap of all devices together, under the name of the first.
+    /// The swap of all devices together. Its name is that of the first device.
     pub swap: Option<Swap>,
     /// Sysctls with their values.
     pub sysctls: Vec<Sysctl>,
@@ -104,11 +105,11 @@ pub(super) const SYSCTLS: [(&str, &str); 7] = [
     ("vm.zone_reclaim_mode", "reclaim.zone_reclaim_mode"),
 ];
 
-/// Prefixes of the names of devices in memory, which complete requests at once.
+/// Prefixes of the names of block devices whose contents are in memory, and which therefore complete requests at once.
 const SYNCHRONOUS: [&str; 3] = ["zram", "pmem", "ram"];
 
 impl Computer {
-    /// Reads the description from the files of `source`, and the disk that holds `folder`.
+    /// Reads the description of a computer from the files of `source`. Its disk is the one that holds `folder`.
     #[must_use]
     pub fn read(source: &Source, folder: &Path) -> Self {
         let snapshot = Snapshot::take(source);
@@ -137,7 +138,7 @@ impl Computer {
         this
     }
 
-    /// Returns the managed pages of all zones.
+    /// Returns the number of managed pages in all zones together.
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.nodes.iter().flat_map(|node| &node.zones).map(|zone| zone.managed_pages).sum()

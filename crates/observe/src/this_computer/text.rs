@@ -7,21 +7,22 @@ use catalogue::embedded;
 use placed::{Error, Node, Value};
 use std::fmt::Write as _;
 
-/// Steps that no program can time one by one. All are scaled by one factor, so that an experiment costs as much CPU
-/// time on the simulated system as on this computer.
+/// A group of steps, such as the scan of a page, that no program can time one by one. Their costs are all multiplied by
+/// the same factor, so that an experiment takes as much CPU time on the simulated system as on this computer.
 #[derive(Debug)]
 pub struct Group {
-    /// Name of the experiment by which the factor is fitted.
+    /// Name of the experiment whose CPU time determines the factor by which the costs of the steps are multiplied.
     pub experiment: &'static str,
-    /// Changes to the experiment: keys with values.
+    /// Changes to the experiment, each a key and its new value.
     pub set: &'static [(&'static str, &'static str)],
     /// What the experiment does, in words for the sources of values in the machine file.
     pub about: &'static str,
-    /// The names of the steps.
+    /// Names of the steps in this group.
     pub steps: &'static [&'static str],
 }
 
-/// The groups in the order in which they are fitted. Each experiment also uses steps of earlier groups.
+/// The groups of steps whose costs are fitted to this computer. The factors of the groups are determined in this order,
+/// because the experiment of a group also uses steps of earlier groups.
 pub const GROUPS: [Group; 3] = [
     Group {
         experiment: "randread",
@@ -57,11 +58,11 @@ pub const GROUPS: [Group; 3] = [
     },
 ];
 
-/// Largest memory of the simulated computer, pages, if its tasks have a limit: 64 GiB. Memory far beyond the limit
+/// Largest memory of the simulated computer, pages, if a cgroup limits its tasks: 64 GiB. Memory far beyond the limit
 /// would never be touched.
 const PAGES_MAX: u64 = 64 << 18;
 
-/// The results of measurements.
+/// What was measured on this computer: costs of steps, factors of groups of steps, and the speed of the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Measured costs of steps.
@@ -92,7 +93,7 @@ fn cost_line(step: &str, ns: u64, from: &str, source: &str) -> String {
 /// tasks.
 ///
 /// # Errors
-/// When the base machine does not have the expected form. The error has its file and line.
+/// When the built-in machine from which assumed costs are taken lacks one of them. The error has its file and line.
 pub fn machine(computer: &Computer, limit_pages: Option<u64>, measured: &Measured) -> Result<String, Error> {
     let mut text = head(computer, limit_pages);
     for failure in &measured.failures {
@@ -214,7 +215,7 @@ fn cpu(text: &mut String, computer: &Computer) {
     }
 }
 
-/// Returns the cost of a step in the base machine, ns.
+/// Returns the cost of a step in the built-in machine from which assumed costs are taken, ns.
 fn base_cost(step: &str) -> Result<u64, Error> {
     let path = format!("machines/{BASE}.toml");
     let base = Node::parse(&path, embedded::text(&path).unwrap_or_default())?;
@@ -261,7 +262,8 @@ fn is_synchronous(computer: &Computer) -> bool {
     computer.disk.as_ref().is_some_and(|disk| disk.is_synchronous)
 }
 
-/// Writes the disk to `text`. In the machine file, files and swap share one disk, with swap behind the files.
+/// Writes the section of the disk to `text`. In the machine file, files and swap share one disk, on which swap comes
+/// after the files.
 fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     let assumed = computer.told_by.as_ref().and(computer.swap.as_ref()).map(|_| assumed_disk(computer));
     let Some(disk) = computer.disk.as_ref().or(assumed.as_ref()) else { return };
@@ -330,7 +332,7 @@ fn disk(text: &mut String, computer: &Computer, measured: &Measured) {
     text.push_str(&constant("command_ns", 1, "assumed", "in the latencies"));
 }
 
-/// Returns the speed of a disk that does not rotate.
+/// Returns the figures of a disk that does not rotate, such as its speed, measured or assumed.
 fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
     match measured {
         // Times are so small and rates so large that only the cost of `submit_request` matters.
@@ -367,8 +369,8 @@ fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
     }
 }
 
-/// Returns the disk that is assumed if texts describe swap but no disk: a flash disk with room for files of 16 times
-/// the memory.
+/// Returns the disk that is assumed if texts describe swap but no disk: a flash disk with room for files 16 times as
+/// large as memory.
 fn assumed_disk(computer: &Computer) -> Disk {
     Disk {
         name: "nothing tells of the disk: a flash disk is assumed".into(),
@@ -410,12 +412,12 @@ fn whole(device: &str) -> &str {
     }
 }
 
-/// Smallest time of a measured random read, ns, at which a disk that reports that it rotates is believed. Half a
+/// A disk that reports that it rotates is believed only if a measured random read took at least this time, ns. Half a
 /// rotation at 15000 rpm takes 2 ms.
 const TURNS_FROM_NS: u64 = 1_000_000;
 
-/// Writes the device of a rotating disk. The distance between the measured blocks is unknown, so seek times are those
-/// of a typical drive.
+/// Returns the part of a machine file that describes a rotating disk. The distance between the measured blocks is
+/// unknown, so seek times are those of a typical drive.
 fn rotational(disk: &Disk, measured: &Measured, capacity: &str) -> String {
     let mut text = format!("model = \"rotational\"\n{capacity}");
     text.push_str(&constant("rpm", 7200, "assumed", "queue/rotational is 1; as parallelio-8g, a common drive"));

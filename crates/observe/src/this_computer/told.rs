@@ -9,8 +9,8 @@ use recordings::looks::{Meminfo, Swaps, Told};
 const PAGE_KIB: u64 = 4;
 
 /// Returns the computer that the texts describe. `files` has the names of the texts. Zones are taken from
-/// `/proc/zoneinfo`, or from the last report of a kernel log. Without these there is one zone of the size in
-/// `/proc/meminfo`.
+/// `/proc/zoneinfo`, or else from the last report of a kernel log. If there is neither, the computer gets a single zone
+/// of the size in `/proc/meminfo`.
 ///
 /// # Errors
 /// When no text states the size of memory.
@@ -58,8 +58,8 @@ pub fn computer(files: &str, told: &[Told]) -> Result<Computer, String> {
     Ok(this)
 }
 
-/// Sets zones and CPUs from `/proc/zoneinfo`. Also sets `vm.min_free_kbytes` to the value that gives the zones their
-/// min marks.
+/// Sets the computer's zones and CPUs from `/proc/zoneinfo`. Also sets `vm.min_free_kbytes` to the value from which the
+/// min marks of the zones follow.
 fn of_zones(this: &mut Computer, zones: &[Zone]) {
     for zone in zones.iter().filter(|zone| zone.managed() > 0) {
         add_zone(&mut this.nodes, zone.node as usize, &zone.name, zone.managed());

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Beginnings of the names of devices that never rotate, each with the kind of device.
+/// Prefixes of the names of devices that never rotate, each with the kind of device.
 const NAMES: [(&str, &str); 10] = [
     ("vd", "a virtio disk: the host decides what is behind it"),
     ("xvd", "a disk of Xen: the host decides what is behind it"),
@@ -18,7 +18,7 @@ const NAMES: [(&str, &str); 10] = [
     ("rbd", "a disk behind a network"),
 ];
 
-/// Words, in lower case, in the vendor or model of virtual disks, each with the kind of disk.
+/// Words in lower case that show a virtual disk if they occur in its vendor or model, each with the kind of disk.
 const MAKERS: [(&str, &str); 14] = [
     ("qemu", "a disk of QEMU"),
     ("vbox", "a disk of VirtualBox"),
@@ -44,8 +44,8 @@ const BUSES: [(&str, &str); 4] = [
     ("xen", "a disk of Xen: the host decides what is behind it"),
 ];
 
-/// Returns the reason why a disk does not rotate, whatever its queue says; none if there is no such reason. `place` is
-/// the folder of the disk, or of a partition of it, below `/sys/devices`.
+/// Returns the reason why a disk certainly does not rotate, even if its queue reports that it does; none if no reason
+/// is known. `place` is the folder of the disk, or of a partition of it, below `/sys/devices`.
 pub fn why_not(place: &Path) -> Option<String> {
     let disk = [Some(place), place.parent()].into_iter().flatten().find(|it| it.join("queue").is_dir())?;
     let name = disk.file_name()?.to_string_lossy();
@@ -87,7 +87,7 @@ fn below(disk: &Path) -> Option<Vec<std::path::PathBuf>> {
 mod tests {
     use super::*;
 
-    /// Makes the folder of a disk at `path` below `root`, with these files and their texts.
+    /// Makes the folder of a disk at `path` below `root`. `files` has the names and texts of the files in it.
     fn disk(root: &Path, path: &str, files: &[(&str, &str)]) -> std::path::PathBuf {
         let place = root.join(path);
         fs::create_dir_all(place.join("queue")).unwrap();

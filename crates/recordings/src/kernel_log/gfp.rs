@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// The kind of a zone. A request falls back from its highest kind to lower ones.
+/// The kind of a zone. A request tries the highest zone that it may use first, and then lower zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ZoneKind {
     /// Memory that the oldest devices can address: 16 MiB on x86, up to 1 GiB elsewhere, and all low memory on some
@@ -20,7 +20,7 @@ pub enum ZoneKind {
     HighMem,
     /// Memory for movable pages only.
     Movable,
-    /// Memory of devices, which no request can use.
+    /// Memory that belongs to devices. No request can use it.
     Device,
 }
 
@@ -53,22 +53,23 @@ impl fmt::Display for ZoneKind {
     }
 }
 
-/// The way in which a page can become free later. The kernel keeps pages of equal mobility together.
+/// The way in which the memory of a page can become free later: by moving the page, by reclaim, or not at all. The
+/// kernel keeps pages of equal mobility together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
-    /// Pages that the kernel itself uses, which can be neither moved nor reclaimed. They cannot use CMA, which must be
-    /// emptied on demand.
+    /// Pages that the kernel itself uses and that can be neither moved nor reclaimed. They cannot be placed in CMA,
+    /// because CMA must be emptied on demand.
     Unmovable,
     /// Pages of caches that can shrink.
     Reclaimable,
-    /// Pages of programs and files. Only these may use CMA.
+    /// Pages of programs and files. Only these may be placed in CMA.
     Movable,
 }
 
-/// The memory that a request may use.
+/// The allocation flags (gfp) of a request, which state the memory that the request may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gfp {
-    /// The mask as the kernel printed it: `0xcc0(GFP_KERNEL)`.
+    /// The mask of flags as the kernel printed it: `0xcc0(GFP_KERNEL)`.
     pub text: String,
     /// The highest zone that the request may use. Lower zones are fallbacks.
     pub highest: ZoneKind,
@@ -91,7 +92,7 @@ const MOVABLE: u64 = 0x8;
 /// The bit of `__GFP_HIGH`, which has been the same since Linux 2.6.23.
 const HIGH: u64 = 0x20;
 
-/// A bit whose meaning changed: until Linux 4.3 it says that the request may wait, and since Linux 4.4 that the
+/// A bit whose meaning changed. Until Linux 4.3 it says that the request may wait; since Linux 4.4 it says that the
 /// requested pages are reclaimable.
 const WAIT_OLD: u64 = 0x10;
 
@@ -106,8 +107,8 @@ const DIRECT_4_4: u64 = 0x40_0000;
 const KSWAPD_4_4: u64 = 0x200_0000;
 
 impl Gfp {
-    /// Reads a mask in the form that the kernel prints. Returns none if the text does not begin with a hexadecimal
-    /// number.
+    /// Reads a mask of allocation flags in the form that the kernel prints. Returns none if the text does not begin
+    /// with a hexadecimal number.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (number, names) = match text.split_once('(') {
@@ -162,7 +163,7 @@ impl Gfp {
         }
     }
 
-    /// Returns the names of the mask's flags, or its number if the kernel printed no names.
+    /// Returns the names of the mask's flags or, if the kernel printed no names, the mask as a number.
     #[must_use]
     pub fn name(&self) -> &str {
         match self.text.split_once('(') {

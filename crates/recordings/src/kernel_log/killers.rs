@@ -3,7 +3,7 @@
 
 use super::line::Line;
 
-/// A user-space killer, or a program that reports kills by the kernel.
+/// The killer of a process: a program in user space, or the kernel, whose kill a program in user space reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Killer {
     /// `systemd-oomd`, which decides by the PSI of a cgroup, or by memory and swap.
@@ -12,7 +12,8 @@ pub enum Killer {
     Earlyoom,
     /// `kubelet`, which decides by the available memory of its node.
     Kubelet,
-    /// The kernel, which killed a process at the limit of a container. Kubernetes reports such a kill.
+    /// The kernel, which killed a process of a container at the container's limit, or because the whole node was out of
+    /// memory. Kubernetes reports such a kill.
     OfContainer,
     /// The kernel, which killed a process of a unit. `systemd` reports such a kill.
     OfUnit,
@@ -25,7 +26,7 @@ pub struct Eviction {
     pub line: usize,
     /// The killer, or the program that reports the kill.
     pub by: Killer,
-    /// The victim: a cgroup, a unit, a container, or a process with its number; empty if unknown.
+    /// The victim in words: a cgroup, a unit, a container, or a process with its number; empty if unknown.
     pub whom: String,
     /// The reason, in the words of the log; none if the log states no reason.
     pub why: Option<String>,
@@ -46,19 +47,20 @@ pub(super) const SIGNS: [&str; 9] = [
     "has been killed by the OOM killer",
 ];
 
-/// Facts from earlier lines that later lines of user-space killers refer to.
+/// Facts from earlier lines of user-space killers that belong to a victim in a later line.
 #[derive(Default)]
 pub(super) struct Killers {
-    /// Free memory and swap that `earlyoom` reported last.
+    /// Available memory and free swap as `earlyoom` last reported them.
     available: Option<String>,
-    /// The limits that `earlyoom` reported last.
+    /// The limits of available memory and free swap as `earlyoom` last reported them.
     limits: Option<String>,
     /// The container about which `kubectl describe` reports.
     container: Option<String>,
 }
 
 impl Killers {
-    /// Reads a line. Returns whether the line reports a victim or a reason. New victims are added to `evictions`.
+    /// Reads a line, and adds the victim that it reports, if any, to `evictions`. Returns whether the line reports a
+    /// victim or the reason for a kill.
     pub(super) fn take(&mut self, line: Line<'_>, evictions: &mut Vec<Eviction>) -> bool {
         let text = line.text;
         let found = |by, whom: &str, why: Option<&str>| Eviction {

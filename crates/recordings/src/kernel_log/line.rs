@@ -9,14 +9,14 @@
 pub struct Line<'a> {
     /// The line's number, from 1.
     pub number: usize,
-    /// The time as printed; none if the line has no time.
+    /// The time as the log has it; none if the line has no time.
     pub at: Option<&'a str>,
     /// The kernel's message.
     pub text: &'a str,
 }
 
-/// Removes the prefixes of loggers from lines. Returns each line with its number. If rsyslog joined several lines of
-/// a message with `#012`, they become several lines again.
+/// Removes the prefixes that loggers put before lines, and returns the lines with their numbers. If rsyslog joined
+/// several lines with `#012`, splits them again.
 pub fn lines<'a>(lines: impl IntoIterator<Item = (usize, &'a str)>) -> impl Iterator<Item = Line<'a>> {
     lines.into_iter().flat_map(|(number, line)| {
         let (at, first) = strip(line);
@@ -30,7 +30,7 @@ pub fn has_time(line: &str) -> bool {
     strip(line).0.is_some()
 }
 
-/// Largest number of words before `kernel:`: a time of up to five words, a facility, a host.
+/// Largest number of words before `kernel:`. They are a time of up to five words, a facility and a host.
 const WORDS_BEFORE_MAX: usize = 8;
 
 /// Splits a line into its time and its text.
@@ -54,7 +54,8 @@ fn strip(line: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Returns the text after a prefix for the level, such as `<4>` or `kern  :warn  :`; none if there is no such prefix.
+/// Returns the text after a prefix that states the log level, such as `<4>` or `kern  :warn  :`; none if there is no
+/// such prefix.
 fn level(text: &str) -> Option<&str> {
     if let Some((number, after)) = text.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
         let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -66,8 +67,8 @@ fn level(text: &str) -> Option<&str> {
     (facility.trim_end() == "kern" && LEVELS.contains(&level.trim())).then_some(after)
 }
 
-/// Returns the text after a bracket with a time or a task, such as `[   12.3]` or `[T12]`, and the time if the
-/// bracket has one. Returns none for any other bracket: a number without a point stands for a process in a table.
+/// Returns the text after a bracket with a time or a task, such as `[   12.3]` or `[T12]`, and the time if the bracket
+/// has one. Returns none for any other bracket, such as the one of a process in a table, whose number has no point.
 fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     let (inside, after) = text.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
@@ -110,7 +111,7 @@ fn is_iso_time(word: &str) -> bool {
         && word.contains(':')
 }
 
-/// Returns the time at the start of a logger's prefix, up to the word with colons.
+/// Returns the time at the start of a logger's prefix. It ends with the first word that has colons.
 fn time_of(before: &str) -> Option<&str> {
     let mut end = 0;
     for piece in before.split_inclusive(' ').take(6) {

@@ -27,7 +27,7 @@ pub type Numbers = BTreeMap<String, u64>;
 pub struct Log {
     /// Memory reports, in the order of the log.
     pub reports: Vec<Report>,
-    /// Killed processes that no report mentions.
+    /// Killed processes that do not belong to any of the reports.
     pub kills: Vec<Kill>,
     /// The victims of user-space killers.
     pub evictions: Vec<Eviction>,
@@ -40,7 +40,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Adds another part of the log, or another log of the same computer.
+    /// Adds `later`, which is another part of the log or another log of the same computer.
     pub fn extend(&mut self, later: Self) {
         self.reports.extend(later.reports);
         self.kills.extend(later.kills);
@@ -60,7 +60,7 @@ pub enum Kind {
     Failure,
     /// A request for memory waited for this many ms. Linux 4.10 to 4.14 reported this.
     Stalled(u64),
-    /// A user asked for the report (SysRq `m`), or its beginning is missing.
+    /// A user asked for the report (SysRq `m`), or the beginning of the report is missing.
     Shown,
 }
 
@@ -75,7 +75,7 @@ pub struct Report {
     pub at: Option<String>,
     /// The task that requested memory.
     pub task: Option<String>,
-    /// The memory that the request may use.
+    /// The allocation flags of the request, which state the memory that the request may use; none if unknown.
     pub gfp: Option<Gfp>,
     /// The order of the request; none if unknown, -1 if the killer was invoked by hand.
     pub order: Option<i32>,
@@ -85,23 +85,23 @@ pub struct Report {
     pub constraint: Option<String>,
     /// The part of the report about the cgroup at its limit; none if no cgroup reached its limit.
     pub cgroup: Option<CgroupReport>,
-    /// Counters of the whole computer, pages: `free`, `active_anon`, `free_cma`.
+    /// Counters of the whole computer, pages, by names such as `free`, `active_anon` and `free_cma`.
     pub counters: Numbers,
     /// Zones with managed pages.
     pub zones: Vec<ZoneReport>,
-    /// Figures that the kernel reports per node only, summed over nodes, KiB: `kernel_stack`, `pagetables`.
+    /// Figures that the kernel reports only for each node, summed over the nodes, KiB: `kernel_stack`, `pagetables`.
     pub node_kib: Numbers,
     /// Pools of huge pages, one for each node and size.
     pub huge: Vec<HugePages>,
     /// Total swap and free swap, KiB.
     pub swap: [Option<u64>; 2],
-    /// Totals in pages: `RAM`, `reserved`, `HighMem/MovableOnly`, `cma reserved`, `hwpoisoned`.
+    /// Totals of the whole computer, pages: `RAM`, `reserved`, `HighMem/MovableOnly`, `cma reserved`, `hwpoisoned`.
     pub pages: Numbers,
     /// Processes that the OOM killer could kill.
     pub tasks: Vec<Task>,
     /// Unreclaimable slab caches by name, with the memory that each takes, KiB.
     pub slabs: BTreeMap<String, u64>,
-    /// Processes that were killed for this report.
+    /// Processes that the OOM killer killed because of the lack of memory that is reported.
     pub kills: Vec<Kill>,
     /// Whether the kernel panicked because no process was left to kill.
     pub has_panicked: bool,
@@ -114,7 +114,7 @@ pub struct CgroupReport {
     pub limited: Option<String>,
     /// The cgroup of the killed process.
     pub of_task: Option<String>,
-    /// Usage and limit, KiB, and number of failures, by resource: `memory`, `swap`, `memory+swap`, `kmem`.
+    /// The limits of the cgroup, by the names of the resources: `memory`, `swap`, `memory+swap`, `kmem`.
     pub limits: BTreeMap<String, Limit>,
     /// The cgroup's statistics, in bytes or events.
     pub stats: Numbers,
@@ -127,7 +127,7 @@ pub struct Limit {
     pub usage_kib: u64,
     /// Limit, KiB; none if unlimited.
     pub limit_kib: Option<u64>,
-    /// Number of requests that met the limit.
+    /// Number of times that the usage reached the limit (`failcnt`).
     pub failures: u64,
 }
 
@@ -140,8 +140,8 @@ pub struct ZoneReport {
     pub kind: ZoneKind,
     /// Sizes, KiB: `free`, `min`, `boost`, `present`, `free_cma`, `reserved_highatomic`.
     pub kib: Numbers,
-    /// Pages (`lowmem_reserve`) that the zone keeps from requests that could use a higher zone, indexed by the higher
-    /// zone.
+    /// Numbers of pages that the zone keeps from requests that could use a higher zone (`lowmem_reserve`). The index is
+    /// that of the higher zone.
     pub reserve: Vec<u64>,
     /// Free blocks of the buddy allocator, by size.
     pub blocks: Vec<Blocks>,
@@ -162,8 +162,8 @@ pub struct Blocks {
     pub kib: u64,
     /// Number of free blocks of this size.
     pub count: u64,
-    /// Migrate types of the free blocks, one letter for each type: `UME`. Empty for Linux before 3.9, which does not
-    /// report them.
+    /// Migrate types of the free blocks, one letter for each type, such as `UME`; empty before Linux 3.9, which does
+    /// not report the types.
     pub kinds: String,
 }
 
@@ -224,13 +224,13 @@ pub struct Blocked {
     pub line: usize,
     /// The task's name and number: `jbd2/sda1-8:312`.
     pub task: String,
-    /// Time for which the task was blocked at least, s.
+    /// The task was blocked for at least this time, s.
     pub seconds: u64,
-    /// Whether the task's stack trace goes through reclaim.
+    /// Whether the task's stack trace has functions of reclaim.
     pub is_in_reclaim: bool,
 }
 
-/// A CPU on which one task ran for long.
+/// A report of the kernel that one task occupied a CPU for too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// The number of the line that reports the CPU, from 1.
@@ -239,7 +239,7 @@ pub struct Stuck {
     pub task: String,
     /// Time for which the task ran, s.
     pub seconds: u64,
-    /// Whether the task's stack trace goes through reclaim, or the task is kswapd or kcompactd.
+    /// Whether the task's stack trace has functions of reclaim, or the task is kswapd or kcompactd.
     pub is_in_reclaim: bool,
 }
 
@@ -268,7 +268,8 @@ impl Report {
         }
     }
 
-    /// Returns the size of a page, 4 to 64 KiB: the smallest block of the buddy system, or 4 if no block is reported.
+    /// Returns the size of a page, 4 to 64 KiB. It is the size of the smallest block of the buddy allocator, or 4 KiB
+    /// if no block is reported.
     #[must_use]
     pub fn page_kib(&self) -> u64 {
         let smallest = self.zones.iter().find_map(|zone| zone.blocks.first()).map(|blocks| blocks.kib);
@@ -279,7 +280,7 @@ impl Report {
         self.cgroup.get_or_insert_default()
     }
 
-    /// Returns whether the report already has lines that follow `Mem-Info:`.
+    /// Returns whether the report already has figures from lines after `Mem-Info:`.
     fn has_memory(&self) -> bool {
         !self.counters.is_empty() || !self.zones.is_empty()
     }
@@ -314,7 +315,8 @@ pub fn tells(line: &str) -> bool {
     SIGNS.iter().chain(&killers::SIGNS).any(|sign| line.contains(sign))
 }
 
-/// Returns whether a line certainly belongs to a log that has begun: the line has a time, or it is part of a report.
+/// Returns whether a line certainly belongs to a kernel log that began before it: the line has a time, or is part of a
+/// report.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     let mut words = line.split_whitespace();
@@ -324,7 +326,7 @@ pub fn holds(line: &str) -> bool {
     line::has_time(line) || is_pair && !name.starts_with("nr_")
 }
 
-/// The table that the following lines belong to, unless a line begins something else.
+/// The table to which the next lines belong, until a line begins something else.
 #[derive(Clone, Copy, PartialEq)]
 enum Table {
     None,
@@ -368,10 +370,10 @@ enum Trace {
     Stuck,
 }
 
-/// Largest number of lines in a trace: registers, and a stack of some dozens of functions.
+/// Largest number of lines in a stack trace, which has registers and some dozens of functions.
 const TRACE_LINES: usize = 80;
 
-/// Functions whose presence in a trace shows that the task reclaims or waits for reclaim.
+/// Functions that show, if they are in a stack trace, that the task reclaims or waits for reclaim.
 const OF_RECLAIM: [&str; 9] = [
     "try_to_free_pages",
     "try_to_free_mem_cgroup_pages",
@@ -574,8 +576,8 @@ fn release_of(text: &str) -> Option<&str> {
     words.get(number.checked_sub(1)?).copied().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Largest plausible number of pages, KiB or events. A larger number shows that the line is damaged. Sums of
-/// plausible numbers stay far below 64 bits.
+/// Largest plausible number of pages, KiB or events. A larger number shows that the line is damaged. Sums of plausible
+/// numbers stay far below 2^64.
 const COUNTED_MAX: u64 = 1 << 50;
 
 /// Reads a number; none if it is larger than a kernel can have counted.
@@ -590,7 +592,7 @@ fn first_number(text: &str) -> Option<u64> {
     counted(&text[..end])
 }
 
-/// Splits `free:518900kB` into name and size, KiB.
+/// Splits a word such as `free:518900kB` into the name and the size, KiB.
 fn sized(word: &str) -> Option<(&str, u64)> {
     let (name, value) = word.trim_end_matches(',').split_once(':')?;
     let number = value.strip_suffix("kB").or_else(|| value.strip_suffix("KB"))?;
@@ -615,7 +617,7 @@ fn nodes_until(text: &str, ends: &[&str]) -> Option<BTreeSet<u32>> {
     nodes(&text[..end])
 }
 
-/// Reads the line
+/// Adds to the report the facts in a line such as
 /// `constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0-1,oom_memcg=/a,task_memcg=/a/b,task=c,pid=1,uid=0`.
 fn constraint(report: &mut Report, text: &str) {
     // Lists contain commas: a part without `=` continues the value before it.
@@ -645,8 +647,8 @@ fn constraint(report: &mut Report, text: &str) {
     }
 }
 
-/// Reads a line of a cgroup's statistics, such as `anon 519155712`. Returns `false` for any other line, which ends the
-/// statistics.
+/// Adds a line of a cgroup's statistics, such as `anon 519155712`, to the report. Returns `false` for any other line,
+/// which ends the statistics.
 fn cgroup_stat(report: &mut Report, text: &str) -> bool {
     let mut words = text.split_whitespace();
     let (Some(name), Some(value), None) = (words.next(), words.next(), words.next()) else { return false };
@@ -655,7 +657,8 @@ fn cgroup_stat(report: &mut Report, text: &str) -> bool {
     true
 }
 
-/// Reads a line of slab caches, or the heading above them. Returns `false` for any other line, which ends the table.
+/// Adds a line of the table of slab caches to the report, or skips the table's heading. Returns `false` for any other
+/// line, which ends the table.
 fn slab(report: &mut Report, text: &str) -> bool {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [name, _, total] = words.as_slice() else { return false };
@@ -685,7 +688,7 @@ fn task(text: &str, columns: &[String]) -> Option<Task> {
     })
 }
 
-/// Reads `memory: usage 524288kB, limit 524288kB, failcnt 1234`.
+/// Reads the limit of a resource from a line such as `memory: usage 524288kB, limit 524288kB, failcnt 1234`.
 fn limit(text: &str) -> Option<(&str, Limit)> {
     let (what, rest) = text.split_once(": usage ")?;
     let (usage, rest) = rest.split_once("kB, limit ")?;
@@ -696,14 +699,16 @@ fn limit(text: &str) -> Option<(&str, Limit)> {
     Some((what, Limit { usage_kib: counted(usage)?, limit_kib, failures }))
 }
 
-/// Reads `Node 0 hugepages_total=8 hugepages_free=8 hugepages_surp=0 hugepages_size=2048kB`.
+/// Reads a pool of huge pages from a line such as `Node 0 hugepages_total=8 hugepages_free=8 hugepages_surp=0
+/// hugepages_size=2048kB`.
 fn huge_pages(text: &str) -> Option<HugePages> {
     let of = |name: &str| text.split_once(name).and_then(|(_, rest)| first_number(rest));
     let size_kib = of("hugepages_size=")?;
     Some(HugePages { total: of("hugepages_total=")?, free: of("hugepages_free=").unwrap_or(0), size_kib })
 }
 
-/// Reads the sizes or free blocks of a zone. Returns the zone's node and kind; none if the line is not about a zone.
+/// Adds the sizes or free blocks of a zone from a line to the report. Returns the zone's node and kind; none if the
+/// line is not about a zone.
 fn zone(report: &mut Report, text: &str) -> Option<(u32, ZoneKind)> {
     let (node, rest) = match text.strip_prefix("Node ") {
         Some(rest) => rest.split_once(' ').and_then(|(node, rest)| Some((node.parse().ok()?, rest)))?,
@@ -747,7 +752,8 @@ fn blocks(text: &str) -> Vec<Blocks> {
     found
 }
 
-/// Reads totals of the computer, such as `active_anon:300 free:915900`, `Free swap  = 785600kB`, `524284 pages RAM`.
+/// Adds totals of the computer to the report from a line such as `active_anon:300 free:915900`, `Free swap  =
+/// 785600kB`, `524284 pages RAM`.
 fn totals(report: &mut Report, text: &str) {
     let words: Vec<&str> = text.split_whitespace().collect();
     if let [which, "swap", "=", size] = words.as_slice() {

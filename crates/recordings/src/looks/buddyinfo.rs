@@ -7,11 +7,11 @@ use super::{Look, Took};
 /// The contents of `/proc/buddyinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buddyinfo {
-    /// The node and the name of each zone, and its free blocks from order 0 on.
+    /// For each zone: its node, its name, and the number of free blocks of each order, from order 0 on.
     pub zones: Vec<(u32, String, Vec<u64>)>,
 }
 
-/// Upper limit for the number of orders in a line. No kernel has more.
+/// Largest number of orders that a line may have. No kernel has more.
 const ORDERS_MAX: usize = 32;
 
 /// Returns whether a line belongs to `/proc/buddyinfo`.
@@ -20,7 +20,7 @@ pub fn begins(line: &str) -> bool {
     blocks(line).is_some()
 }
 
-/// Reads the node, the name and the blocks from a line `Node 0, zone   Normal     3      2      1`.
+/// Reads the node, the name and the numbers of free blocks from a line `Node 0, zone   Normal     3      2      1`.
 fn blocks(line: &str) -> Option<(u32, &str, Vec<u64>)> {
     let (node, name, numbers) = heading(line)?;
     let numbers: Option<Vec<u64>> = numbers.split_whitespace().map(|word| word.parse().ok()).collect();
@@ -43,10 +43,10 @@ impl Look for Buddyinfo {
 pub struct Pagetypeinfo {
     /// The sums of free blocks.
     pub blocks: Buddyinfo,
-    /// Node, zone and migrate type of the lines that were summed.
+    /// Node, zone and migrate type of each line that was added to the sums.
     met: Vec<(u32, String, String)>,
-    /// Whether the heading `Number of …` was read, after which lines no longer count free blocks but all pageblocks
-    /// by migrate type.
+    /// Whether the heading `Number of …` has been read. The lines below it count all pageblocks of each migrate type,
+    /// and not free blocks.
     is_behind: bool,
 }
 
@@ -59,14 +59,14 @@ pub fn begins_types(line: &str) -> bool {
         || line.starts_with("Pages per block:")
 }
 
-/// Returns whether a line may belong to a `/proc/pagetypeinfo` that has begun.
+/// Returns whether a line may belong to `/proc/pagetypeinfo`, if earlier lines certainly do.
 #[must_use]
 pub fn holds_types(line: &str) -> bool {
     begins_types(line) || line.starts_with("Number of ") || heading(line).is_some()
 }
 
-/// Reads the node, the zone, the type and the blocks from a line `Node    0, zone   Normal, type    Unmovable     1
-/// 0`.
+/// Reads the node, the zone, the migrate type and the numbers of free blocks from a line
+/// `Node    0, zone   Normal, type    Unmovable     1 0`.
 fn typed(line: &str) -> Option<(u32, &str, &str, Vec<u64>)> {
     let (before, behind) = line.split_once(", type ")?;
     let (node, zone, "") = heading(before)? else { return None };

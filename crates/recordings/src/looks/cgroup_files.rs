@@ -16,10 +16,10 @@ pub struct CgroupFiles {
     /// The path of the cgroup, taken from the paths of its files; none if the files were named without a path.
     pub path: Option<String>,
     /// The numbers in each file, by the name of the file (such as `memory.stat`) and then by the name of the number
-    /// (such as `anon`). If a file has only one number, the number has the empty name; it is missing if the file says
-    /// `max`.
+    /// (such as `anon`). If a file has only one number, the number has the empty name. If such a file says `max`, it
+    /// has no number here.
     pub files: BTreeMap<String, Numbers>,
-    /// Files that have only the word `max`.
+    /// Names of the files that have only the word `max`.
     pub unlimited: Vec<String>,
     /// The contents of `memory.pressure`.
     pub pressure: Pressure,
@@ -27,7 +27,7 @@ pub struct CgroupFiles {
     file: Option<String>,
 }
 
-/// Names in `memory.stat`, of version 2 or 1, that occur in no other file.
+/// Names in `memory.stat`, of cgroup version 1 or 2, that occur in no other file.
 const OF_STAT: [&str; 9] = [
     "hierarchical_memory_limit",
     "total_rss",
@@ -40,16 +40,17 @@ const OF_STAT: [&str; 9] = [
     "sock",
 ];
 
-/// Names in `memory.events`.
+/// Names of the counters in `memory.events`.
 const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_group_kill"];
 
-/// The first two names in files with named lines: `memory.stat` of version 2 and 1, `memory.events`,
+/// The first two names in each kind of file whose lines begin with a name: `memory.stat` of cgroup version 2,
+/// `memory.stat` of version 1, `memory.events` from its first line on, `memory.events` from its third line on, and
 /// `memory.oom_control`.
 const FIRST: [[&str; 2]; 5] =
     [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
 
-/// Returns whether lines begin a file of a memory cgroup: the name of such a file stands before or above the first
-/// line, or the first two lines have the first two names in such a file.
+/// Returns whether lines begin a file of a memory cgroup. They do if the first line contains the name of such a file,
+/// or if the first two lines begin with the first two names in such a file.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let Some(line) = lines.next() else { return false };
     if file_of_heading(line).is_some() || named(line).is_some() {
@@ -67,10 +68,10 @@ pub fn holds(line: &str) -> bool {
     pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some() || pressure::begins(line)
 }
 
-/// The file with PSI.
+/// Name of the file that has PSI.
 const PRESSURE: &str = "memory.pressure";
 
-/// Known names of files, including names that are prefixes of others. A file may have been saved under a longer name.
+/// Known names of memory files of cgroups. A file may have been saved under a name that only begins with one of these.
 const FILES: [&str; 22] = [
     "memory.stat",
     "memory.events",
@@ -112,8 +113,8 @@ pub fn file_name(path: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns whether a line without a file name may belong to a file of a cgroup: the line is a name with a number, or
-/// one number.
+/// Returns whether a line may be from a single file of a cgroup that was saved without its name: it has a name and a
+/// number, or only a number or `max`.
 #[must_use]
 pub fn is_of_one_file(line: &str) -> bool {
     let line = line.trim();
@@ -151,7 +152,7 @@ impl CgroupFiles {
         }
     }
 
-    /// Returns whether a path belongs to a cgroup other than that of the lines read so far.
+    /// Returns whether a path belongs to a cgroup other than the one that the lines read so far are from.
     fn is_of_another(&self, path: &str) -> bool {
         let folder = path.rsplit_once('/').map(|(folder, _)| folder);
         self.path.as_deref().zip(folder).is_some_and(|(known, folder)| known != folder)
@@ -164,7 +165,7 @@ impl CgroupFiles {
         self.files.get(file)?.get(name).copied()
     }
 
-    /// Guesses, from a name, the file to which a line belongs; none if no file is likely.
+    /// Guesses, from the name in a line, the file to which the line belongs; none if no file is likely.
     fn guess(&self, name: &str) -> Option<&'static str> {
         let is_of_control = matches!(name, "under_oom" | "oom_kill_disable");
         match (OF_EVENTS.contains(&name), is_of_control) {

@@ -77,7 +77,7 @@ pub const SLABS: Format = Format {
     read: |block, left_out| read(block, left_out, Told::Slabs),
 };
 
-/// The format of PSI.
+/// The format of files with PSI, such as `/proc/pressure/memory`.
 pub const PRESSURE: Format = Format {
     name: "/proc/pressure/memory",
     how: "lines `some avg10=… total=…` and `full …`; the name of the file or a command tells whose",
@@ -160,9 +160,9 @@ fn read<L: Look>(
     Ok(looks.into_iter().map(|look| format::Told::Look(told(look))).collect())
 }
 
-/// Reads files of cgroups. The file to which a line belongs may be named by a command before the line, or by the name
-/// of the file that is read. PSI that belongs to no file of a cgroup is read, too; the command or the file's name
-/// then states its resource.
+/// Reads files of cgroups. If a line does not say which file it is from, a command before the line or the name of the
+/// file that is read may say so. Also reads PSI that belongs to no file of a cgroup. The command or the name of the
+/// file then states the resource of this PSI.
 fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
     let mut told = Vec::new();
@@ -208,7 +208,8 @@ fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::
     Ok(told)
 }
 
-/// Returns the file of a cgroup that a command shows, if it is the only file: `cat /sys/fs/cgroup/a/memory.max`.
+/// Returns the path of the cgroup's file that a command shows, as in `cat /sys/fs/cgroup/a/memory.max`; none if the
+/// command shows no such file or several.
 fn file_of_command(command: &str) -> Option<&str> {
     let mut files = command.split_whitespace().skip(1).filter(|word| cgroup_files::file_name(word).is_some());
     files.next().filter(|path| files.next().is_none() && !path.contains(['*', '{', '?']))

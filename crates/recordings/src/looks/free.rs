@@ -6,7 +6,7 @@
 
 use super::{Look, Took, size_kib};
 
-/// The unit of numbers that are printed without one.
+/// The unit of the numbers that `free` prints without a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes (`-b`).
@@ -91,15 +91,15 @@ pub struct Free {
     /// The numbers on the line about memory, in the order of [`Free::columns`].
     memory: Vec<Size>,
     swap: Vec<Size>,
-    /// Used and free memory on the line `-/+ buffers/cache`, which counts buffers and cache as free.
+    /// Used and free memory from the line `-/+ buffers/cache`. This line counts buffers and cache as free.
     without_cache: Vec<Size>,
 }
 
-/// A number as printed, with its unit if it has one.
+/// A number as `free` printed it, with its unit if one was printed.
 #[derive(Clone, Debug, PartialEq)]
 struct Size(String);
 
-/// A column of the line about memory.
+/// A column of the line about memory in the output of `free`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Total,
@@ -195,7 +195,7 @@ impl Free {
         all.filter_map(|Size(word)| super::super::number(word)).collect()
     }
 
-    /// Returns the sizes. Numbers without a unit are in `unit`.
+    /// Returns the sizes that `free` printed. Those without a unit are taken to be in `unit`.
     #[must_use]
     pub fn sizes(&self, unit: Unit) -> Sizes {
         let kib = |Size(word): &Size| size_kib(word, unit.kib());

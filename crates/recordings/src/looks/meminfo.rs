@@ -7,20 +7,21 @@ use std::collections::BTreeMap;
 /// The contents of `/proc/meminfo`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Meminfo {
-    /// Sizes in KiB and numbers of huge pages (`HugePages_Total`), by name. Values of several nodes are summed.
+    /// Sizes in KiB and numbers of huge pages. The key is the name, such as `MemTotal` or `HugePages_Total`. Values of
+    /// several nodes are summed.
     pub values: BTreeMap<String, u64>,
     /// The nodes that the values come from, each with its `MemTotal` and `MemFree`, KiB. Empty if the values are those
     /// of the whole computer.
     pub nodes: BTreeMap<u32, [u64; 2]>,
 }
 
-/// Returns whether a line begins a text of `/proc/meminfo` or of a node's file: it has `MemTotal`.
+/// Returns whether a line is the first line of `/proc/meminfo` or of a node's `meminfo`: it contains `MemTotal`.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     parse(line).is_some_and(|(_, name, _)| name == "MemTotal")
 }
 
-/// Reads the node, if there is one, the name and the value from a line.
+/// Splits a line into the node (if there is one), the name and the value.
 fn parse(line: &str) -> Option<(Option<u32>, &str, u64)> {
     let line = line.trim();
     let of_node = |(node, rest): (&str, _)| Some((node.parse().ok()?, rest));

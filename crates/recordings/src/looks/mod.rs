@@ -34,8 +34,8 @@ pub use zoneinfo::Zoneinfo;
 
 use super::kernel_log::Log;
 
-/// A text about one moment, such as a file of `/proc`. A variant may also hold facts that the text itself does not
-/// state, such as a unit.
+/// A text that shows the computer at one moment, such as a file of `/proc`. A variant may also hold facts that the text
+/// itself does not state, such as a unit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told {
     /// The contents of `/proc/meminfo`.
@@ -48,13 +48,14 @@ pub enum Told {
     Buddyinfo(Buddyinfo),
     /// The output of `slabtop`, or the contents of `/proc/slabinfo`.
     Slabs(Slabs),
-    /// PSI, with its resource; the resource is none if neither the file's name nor a command states it.
+    /// The contents of a file of PSI, and the resource that it is about. The resource is none if neither the file's
+    /// name nor a command states it.
     Pressure(Option<Resource>, Pressure),
-    /// Files of a cgroup.
+    /// The contents of files of a cgroup.
     Cgroup(CgroupFiles),
     /// The contents of `/proc/swaps`, or the output of `swapon`.
     Swaps(Swaps),
-    /// The output of `free`, with the unit that a command before it states.
+    /// The output of `free`, and the unit that the command line before it requests.
     Free(Free, Option<free::Unit>),
     /// The output of `top` or `ps`.
     Processes(Processes),
@@ -94,24 +95,24 @@ impl Resource {
     }
 }
 
-/// The answer of a reader that was given a line.
+/// Says what a reader ([`Look`]) did with a line that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// The line belongs to the text that is being read.
     Yes,
     /// The line does not belong to any text of the reader's kind.
     No,
-    /// The line was not read, since it begins another text of the reader's kind.
+    /// The line was not read, since it begins another text of the kind that this reader reads.
     Next,
 }
 
-/// A kind of text about a moment, read line by line.
+/// A reader of one kind of text that shows the computer at one moment. It reads line by line.
 pub trait Look: Default {
     /// Reads a line, if it belongs to the text that is being read. After [`Took::Next`] the line must be given to a new
     /// reader.
     fn take(&mut self, line: &str) -> Took;
 
-    /// Reads the first text of this kind that stands in a longer text, and skips other lines.
+    /// Reads the first text of this kind within a longer text. Skips lines of other kinds.
     #[must_use]
     fn of(text: &str) -> Self {
         let mut look = Self::default();
@@ -124,7 +125,7 @@ pub trait Look: Default {
     }
 }
 
-/// Reads all texts of one kind that stand among some lines, in order. Calls `left_out` with each line that belongs to
+/// Reads all texts of one kind that occur among some lines, in order. Calls `left_out` with each line that belongs to
 /// no such text, except for blank lines.
 pub fn all<'a, L: Look, T: 'a>(
     lines: impl IntoIterator<Item = &'a T>,
@@ -147,8 +148,8 @@ pub fn all<'a, L: Look, T: 'a>(
     found
 }
 
-/// Returns a size in KiB from a number with a unit, as tools print it: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`,
-/// `1.7T`. A number without a unit is in units of `bare_kib`.
+/// Converts a number with a unit, as tools print it, to KiB: `45906400K`, `1.2g`, `15Gi`, `512Mi`, `0B`, `1.7T`. A
+/// number without a unit is taken to be in units of `bare_kib` KiB.
 #[must_use]
 pub fn size_kib(word: &str, bare_kib: f64) -> Option<f64> {
     let end = word.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(word.len());

@@ -7,9 +7,9 @@ pub use machine::pressure::Stalls;
 /// The contents of a file of PSI.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pressure {
-    /// Stalls of at least one task.
+    /// The line `some`: how much of the time at least one task was stalled.
     pub some: Option<Stalls>,
-    /// Stalls of all tasks with work at the same time.
+    /// The line `full`: how much of the time all tasks with work were stalled at once.
     pub full: Option<Stalls>,
 }
 
@@ -27,7 +27,7 @@ pub fn begins(line: &str) -> bool {
     parse(line).is_some()
 }
 
-/// Reads a line. Returns whether it is the line `some` (and not `full`), and its figures.
+/// Reads a line of a file of PSI. Returns whether it is the line `some` (and not `full`), and the line's figures.
 fn parse(line: &str) -> Option<(bool, Stalls)> {
     let mut words = line.split_whitespace();
     let is_some = match words.next()? {

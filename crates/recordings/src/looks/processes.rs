@@ -40,7 +40,8 @@ struct Columns {
     name: usize,
 }
 
-/// Returns whether a line is the first line of `top`, or the heading of a table of processes that has their memory.
+/// Returns whether a line is the first line of `top`, or the heading of a table of processes with a column for their
+/// memory.
 #[must_use]
 pub fn begins(line: &str) -> bool {
     is_first_of_top(line) || columns(line).is_some()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The memory of slab caches.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slabs {
-    /// The memory that each cache has, used or not, KiB, by the cache's name.
+    /// For each slab cache, its name and the memory that it has (used or not), KiB.
     pub kib: BTreeMap<String, f64>,
     form: Option<Form>,
 }

@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 pub struct Sysctls {
     /// Values by name, such as `vm.swappiness`. A value with several numbers is kept as text.
     pub values: BTreeMap<String, String>,
-    /// Name of the sysctl whose value the next line has, read from a heading such as `==> /proc/sys/vm/swappiness
-    /// <==`.
+    /// Name of the sysctl whose value stands on the next line. The name is from a heading such as `==>
+    /// /proc/sys/vm/swappiness <==`.
     above: Option<String>,
 }
 
-/// Files of `/proc/sys/vm` that are recognised without their folder: `grep . *` writes `swappiness:60`.
+/// Names of files in `/proc/sys/vm` that are recognised even if a line does not name this folder, because `grep . *`,
+/// run in the folder, writes just `swappiness:60`.
 const FILES: [&str; 14] = [
     "dirty_background_bytes",
     "dirty_background_ratio",
@@ -77,7 +78,7 @@ impl Look for Sysctls {
 }
 
 impl Sysctls {
-    /// Returns the value of a sysctl; none if it is unknown or not a single number.
+    /// Returns the value of a sysctl; none if the sysctl is missing or its value is not a single number.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         self.values.get(name)?.parse().ok()

@@ -42,10 +42,11 @@ const NAMES: [&str; 31] = [
     "hugetlb_",
 ];
 
-/// Prefixes of counters that any useful part of `/proc/vmstat` has, and that no zone in `/proc/zoneinfo` has.
+/// Prefixes of counters. Every useful part of `/proc/vmstat` has such a counter, and no zone in `/proc/zoneinfo` has
+/// one.
 const COUNTERS: [&str; 6] = ["pgscan_", "pgsteal_", "pgpgin ", "pgfault ", "pswpin ", "allocstall"];
 
-/// Returns whether lines begin a `/proc/vmstat`: they may belong to it, and one of them has a counter that
+/// Returns whether lines begin a `/proc/vmstat`: all of them may belong to it, and one has a counter that
 /// `/proc/zoneinfo` lacks.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let mut lines = lines.take_while(|line| holds(line));
@@ -58,7 +59,7 @@ pub fn holds(line: &str) -> bool {
     pair(line).is_some_and(|(name, _)| NAMES.iter().any(|it| name.starts_with(it)))
 }
 
-/// Largest counter that is accepted. Sums over a counter's zones then fit into 64 bits.
+/// Largest value of a counter that is accepted. With this limit, the sum of a counter over all zones fits into 64 bits.
 const COUNTED_MAX: u64 = 1 << 60;
 
 /// Reads the name and the value from a line.

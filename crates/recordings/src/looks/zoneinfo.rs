@@ -10,17 +10,18 @@ pub struct Zone {
     pub node: u32,
     /// The zone's name: `DMA`, `Normal`.
     pub name: String,
-    /// Pages by name: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`, `managed`, `cma`, and counters such
-    /// as `nr_free_cma`.
+    /// Numbers of pages. The key is the name in the file: `free`, `boost`, `min`, `low`, `high`, `spanned`, `present`,
+    /// `managed`, `cma`, or a counter such as `nr_free_cma`.
     pub pages: BTreeMap<String, u64>,
-    /// Pages (`protection`) that the zone keeps from requests that could use a higher zone, indexed by the higher zone.
+    /// Numbers of pages (`protection`) that the zone reserves against requests that could use a higher zone, one number
+    /// for each zone. The index is the number of the higher zone.
     pub protection: Vec<u64>,
-    /// Number of CPUs that keep pages of the zone in lists of their own.
+    /// Number of CPUs that keep lists of free pages of the zone (per-CPU lists).
     pub cpus: usize,
 }
 
 impl Zone {
-    /// Returns the number of pages with this name; none if unknown.
+    /// Returns the number of pages that the file states under `name`; none if the file has no such name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.pages.get(name).copied()
@@ -51,7 +52,7 @@ pub fn called(node: u32, name: &str) -> String {
 /// The zones in `/proc/zoneinfo`, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Zoneinfo {
-    /// The zones, including those without pages.
+    /// The zones. Zones without pages are included.
     pub zones: Vec<Zone>,
     /// The part of a zone to which the following lines belong.
     part: Part,
@@ -61,9 +62,9 @@ pub struct Zoneinfo {
 enum Part {
     #[default]
     Marks,
-    /// Counters of the node, which stand in its first zone.
+    /// Counters of the node. They stand among the lines of the node's first zone.
     NodeStats,
-    /// Lists of pages that CPUs keep. Such a list has a line `high` of its own.
+    /// Per-CPU lists of free pages. Each list has a line `high`, which is not the zone's mark.
     Batches,
 }
 

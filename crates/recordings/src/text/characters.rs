@@ -15,7 +15,8 @@ pub fn clean(line: &str) -> Cow<'_, str> {
     Cow::Owned(entities(&tags(&line)))
 }
 
-/// Returns the character that a program would have printed in place of `c`; none for an invisible character.
+/// Returns the plain character that a program would have printed in place of `c`, such as `-` for a long dash; none for
+/// an invisible character.
 fn plain(c: char) -> Option<char> {
     match c {
         '\t' => Some(c),
@@ -91,7 +92,7 @@ fn typed(line: &str) -> String {
     seen.into_iter().collect()
 }
 
-/// HTML tags that may be copied together with a text.
+/// HTML tags that are removed, because they may be copied together with a text.
 const TAGS: [&str; 13] =
     ["pre", "code", "br", "p", "div", "span", "b", "tt", "blockquote", "samp", "font", "strong", "kbd"];
 

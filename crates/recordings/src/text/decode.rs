@@ -2,7 +2,8 @@
 
 use kit::wrong::Wrong;
 
-/// First bytes of files that are not text, with the kind of file and what to do instead.
+/// First bytes of files that are not text. Each comes with the kind of the file, and with advice on how to get a text
+/// from it.
 const BINARY: [(&[u8], &str); 12] = [
     (
         &[0x96, 0xd5],
@@ -24,7 +25,8 @@ const BINARY: [(&[u8], &str); 12] = [
     (b"PK\x03\x04", "a zip archive: unpack it"),
 ];
 
-/// Number of bytes, and of characters, at the start of a file that are examined for its kind.
+/// Number of bytes at the start of a file that are examined to recognise UTF-16, and number of characters that are
+/// examined to recognise a file that is not text.
 const LOOKED_AT: usize = 4096;
 
 /// Decodes bytes as UTF-8, as UTF-16 with or without a byte order mark, or else as Latin-1. Zero bytes, which a crash

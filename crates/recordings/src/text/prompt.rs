@@ -42,7 +42,7 @@ const TOOLS: [&str; 29] = [
     "nmon",
 ];
 
-/// Other shell commands, which are recognised only after a prompt.
+/// Shell commands that are not in the list above, and that are recognised only after a prompt.
 const OTHERS: [&str; 38] = [
     "ls",
     "cd",
@@ -87,13 +87,13 @@ const OTHERS: [&str; 38] = [
 /// Characters that end a prompt.
 const ENDS: [char; 10] = ['$', '#', '%', '>', '❯', '»', '›', 'λ', '➜', '▶'];
 
-/// Characters with which only a prompt begins.
+/// Characters that stand at the beginning of prompts and of no other lines.
 const BEGINS: [char; 9] = ['➜', '❯', 'λ', '»', '▶', '┌', '╭', '└', '╰'];
 
-/// Largest number of characters of a prompt before a command.
+/// Largest number of characters that a prompt has before the command.
 const PROMPT_CHARS_MAX: usize = 80;
 
-/// Recognises a line that is not output. Returns none for any other line.
+/// Recognises a line that is not output of a tool, such as a prompt with a command. Returns none for any other line.
 #[must_use]
 pub fn of(line: &str) -> Option<Prompt> {
     let line = line.trim();
@@ -128,8 +128,9 @@ pub fn calls(command: &str, tool: &str) -> bool {
     command.split(|c: char| c.is_whitespace() || "`'\"();|&".contains(c)).any(|word| base(word) == tool)
 }
 
-/// Returns a command in a line of other words, if only its options and numbers follow: `this is vmstat -S M 5:`.
-/// Returns the path if the line is one that `head` and `tail` write above a file: `==> /proc/pressure/memory <==`.
+/// Returns the command that ends a line of other words, if only options and numbers follow the command's name: `this is
+/// vmstat -S M 5:`. Returns the path if the line is one that `head` and `tail` write above a file: `==>
+/// /proc/pressure/memory <==`.
 #[must_use]
 pub fn mentioned(line: &str) -> Option<String> {
     if let Some(path) = line.trim().strip_prefix("==> ").and_then(|rest| rest.strip_suffix(" <==")) {
@@ -218,7 +219,8 @@ fn behind_prompt(line: &str) -> Option<&str> {
         .then_some("")
 }
 
-/// Returns whether a line begins with user and computer, perhaps after a time, a bracket or an environment.
+/// Returns whether a line begins with a user and a computer, such as `root@web1`. A time, a bracket or the name of an
+/// environment, such as `(base)`, may stand before them.
 fn is_of_user(line: &str) -> bool {
     for word in line.split_whitespace() {
         let name = word.trim_start_matches('[');
@@ -235,7 +237,8 @@ fn is_of_user(line: &str) -> bool {
     false
 }
 
-/// Returns the words after the end of a prompt that names a user; none if the prompt has no end.
+/// Returns the words of a line that follow a prompt with a user's name; none if the line has no character that ends a
+/// prompt.
 fn behind_end(line: &str) -> Option<&str> {
     let at = line.find('@')?;
     let is_end = |(_, c): &(usize, char)| ENDS.contains(c);

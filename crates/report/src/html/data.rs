@@ -7,10 +7,10 @@ use figures::series::RunSeries;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Largest number of bytes that counters take in a page. The page then stays under 2 MB.
+/// Largest number of bytes that the counters of a page take. With this limit a page stays under 2 MB.
 const COUNTERS_BYTES_MAX: usize = 700_000;
 
-/// Smallest share of a column's time that a call must take to be shown in a flame graph.
+/// Smallest share of a column's time for which a call is shown in a flame graph. Calls that took less are left out.
 const FLAME_LEAST: f64 = 0.000_2;
 
 /// The form of a chart's lines.
@@ -19,7 +19,7 @@ pub enum Shape {
     /// Straight lines between points.
     #[default]
     Line,
-    /// Steps on a logarithmic scale, for a histogram.
+    /// A line that runs in steps, over a logarithmic horizontal scale. Used for histograms.
     Steps,
 }
 
@@ -41,14 +41,15 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Makes a chart from a panel of a picture.
+    /// Makes a chart from a panel of a picture. The panels share the horizontal quantity `across`, and charts with the
+    /// same `group` are zoomed together.
     #[must_use]
     pub fn of_panel(panel: Panel, names: &[String], across: &str, group: &'static str) -> Self {
         let Panel { caption, lines } = panel;
         Self { caption, across: across.to_owned(), names: names.to_vec(), lines, shape: Shape::Line, group }
     }
 
-    /// Makes a chart from a plot with an axis of its own.
+    /// Makes a chart from a plot that has its own horizontal axis. `names` are the names of the plot's lines.
     #[must_use]
     pub fn of_plot(Plot { panel, across }: Plot, names: &[String]) -> Self {
         let caption = format!("{} over {across}", panel.caption);
@@ -85,14 +86,16 @@ impl Chart {
 pub struct Counters {
     /// Name and unit of the horizontal quantity.
     pub across: String,
-    /// For each run: the name of its column, the moments, and the values of each counter at these moments.
+    /// For each run, the name of its column, the times at which the counters were read, and the values of each counter
+    /// at these times.
     runs: Vec<(String, Vec<f64>, Map<String, Value>)>,
     /// Number of counters that were left out because the page would be too large.
     pub left_out: usize,
 }
 
 impl Counters {
-    /// Returns those counters of runs that are not always 0. A gauge is shown as it is, a counter as a rate.
+    /// Makes the counters of runs, without those that are always 0. A gauge (a level such as free memory) is shown as
+    /// it is, a counter as a rate.
     #[must_use]
     pub fn of(runs: &[&RunSeries], across: &str) -> Self {
         let mut names: Vec<&String> = runs.iter().flat_map(|run| &run.series.names).collect();
@@ -138,10 +141,10 @@ impl Counters {
     }
 }
 
-/// The time that a column spent, by call path.
+/// The time that the runs of a column spent on each call path, as a flame graph.
 #[derive(Clone, Debug, Default)]
 pub struct Flame {
-    /// Name of the column.
+    /// Name of the column of the table.
     pub column: String,
     root: Call,
 }
@@ -158,8 +161,8 @@ impl Call {
         self.own_ns + self.calls.values().map(Call::total_ns).sum::<u64>()
     }
 
-    /// Returns the tree below a function as `[name, total, [calls]]`, with times in ns. The longest calls come first;
-    /// calls shorter than `least` are left out.
+    /// Returns the tree of calls below a function as `[name, total, [calls]]`, with times in ns. The longest calls come
+    /// first; calls shorter than `least` are left out.
     fn json(&self, name: &str, least: f64) -> Value {
         let mut calls: Vec<_> = self.calls.iter().map(|(name, call)| (name, call, call.total_ns())).collect();
         calls.retain(|(.., total)| *total as f64 >= least);
@@ -194,7 +197,7 @@ impl Flame {
     }
 }
 
-/// Returns a figure rounded to five digits, which are all that a picture shows; null if it is no number.
+/// Returns a figure rounded to five digits, because a picture shows no more; null if the figure is no number.
 fn short(value: f64) -> Value {
     let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(f64::NAN);
     if rounded.fract() == 0.0 && rounded.abs() < 9e15 {

@@ -28,7 +28,7 @@ const CHART_CSS: &str = include_str!("uplot/uPlot.min.css");
 const CHART_JS: &str = include_str!("uplot/uPlot.iife.min.js");
 const CHART_LICENSE: &str = include_str!("uplot/LICENSE");
 
-/// The content security policy: a page may load only what is inside it.
+/// The content security policy of a page, by which it may load only what is inside it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
                       form-action 'none'";
 
@@ -97,18 +97,18 @@ pub enum Part {
 }
 
 impl Part {
-    /// Makes a table that is not folded.
+    /// Makes a table whose cells are shown at once.
     pub fn table(caption: impl Into<String>, grid: Grid) -> Self {
         Self::Table { caption: caption.into(), grid, is_folded: false }
     }
 
-    /// Makes a folded table.
+    /// Makes a table that shows only its caption until the user unfolds it.
     pub fn folded(caption: impl Into<String>, grid: Grid) -> Self {
         Self::Table { caption: caption.into(), grid, is_folded: true }
     }
 }
 
-/// The data for the page's script. The script refers to an item by its number in these lists.
+/// The data for the page's script, in a list for each kind. The page refers to an item by its index in its list.
 #[derive(Default)]
 struct Drawn {
     charts: Vec<serde_json::Value>,
@@ -171,7 +171,7 @@ impl Page {
     }
 }
 
-/// Returns links to the sections. If consecutive sections belong to one experiment, the experiment is named once.
+/// Returns links to the sections. Above consecutive sections of one experiment, the name of the experiment stands once.
 fn links(sections: &[Section]) -> Markup {
     let mut n = 0;
     let mut link = |section: &Section| {
@@ -241,8 +241,8 @@ fn next(list: &mut Vec<serde_json::Value>, value: serde_json::Value) -> usize {
     list.len() - 1
 }
 
-/// Returns a table of cells as an HTML table. In `grid`, an empty line begins another block, and a line with only a
-/// heading names this block.
+/// Returns a grid as an HTML table. In `grid`, an empty line ends a block of lines, and a line with only a heading
+/// names the block that follows.
 fn table(caption: &str, grid: &Grid) -> Markup {
     let columns = grid.lines.iter().map(Vec::len).chain([grid.head.len()]).max().unwrap_or(0);
     let blocks = grid.lines.split(Vec::is_empty).filter(|block| !block.is_empty());
@@ -302,7 +302,7 @@ fn data_cell(cell: &Cell, is_text: bool) -> Markup {
     }
 }
 
-/// Returns a text with its line breaks. Long names in it may be broken.
+/// Returns a text as HTML in which its line breaks are kept, and in which a browser may break long names.
 fn broken(text: &str) -> Markup {
     html! {
         @for (n, line) in text.lines().enumerate() {
@@ -330,8 +330,8 @@ fn pieces(name: &str) -> Vec<&str> {
     pieces
 }
 
-/// Returns an SVG picture without its own style sheet, which would apply to the whole page and override the reader's
-/// choice of colours.
+/// Returns an SVG picture without its style sheet. In a page, this style sheet would apply to the whole page and
+/// override the reader's choice of colours.
 fn without_style(svg: &str) -> String {
     match (svg.find("<style>"), svg.find("</style>")) {
         (Some(begin), Some(end)) if begin < end => format!("{}{}", &svg[..begin], &svg[end + "</style>".len()..]),
@@ -339,7 +339,7 @@ fn without_style(svg: &str) -> String {
     }
 }
 
-/// Returns a style sheet with the colours of series and pictures, for light and dark pages.
+/// Returns a style sheet with the colours of lines, bars and pictures, for light and dark pages.
 fn inks() -> String {
     let colors = |is_dark: bool| -> String {
         let series = canvas::SERIES.into_iter().enumerate();

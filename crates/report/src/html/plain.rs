@@ -56,7 +56,8 @@ fn one_line(text: &str) -> String {
     shown::harmless(text).replace('\n', " ")
 }
 
-/// Returns lines in a code fence that is longer than any fence within them.
+/// Puts `text` between two Markdown code fences, which are longer than any fence within `text`. `language` is the
+/// language that the first fence names.
 fn fenced(language: &str, text: &str) -> String {
     let text = shown::harmless(text);
     let runs = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
@@ -72,7 +73,7 @@ fn block_of(line: &[Cell]) -> Option<&str> {
     }
 }
 
-/// Returns a table of cells without the empty lines between blocks; the names of blocks are emphasised.
+/// Returns a grid without the empty lines between blocks, and with the names of blocks emphasised.
 fn flat(grid: &Grid) -> Grid {
     let lines = grid.lines.iter().filter(|line| !line.is_empty());
     let line = |line: &Vec<Cell>| match block_of(line) {
@@ -82,7 +83,7 @@ fn flat(grid: &Grid) -> Grid {
     Grid { lines: lines.map(line).collect(), ..grid.clone() }
 }
 
-/// Returns each line of a table of cells as an object with a key for each column. If blocks have names, the object also
+/// Returns each line of a grid as an object with a key for each column. If blocks of lines have names, the object also
 /// has the name of its block.
 fn rows(grid: &Grid) -> Vec<Value> {
     let mut block = None;

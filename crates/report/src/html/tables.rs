@@ -7,14 +7,14 @@ use crate::show::Show;
 use crate::table::Table;
 use crate::text;
 
-/// Returns a page with one table, such as the report of `highwater stat` or a saved report.
+/// Returns an HTML page that shows one table, such as the report of `highwater stat` or a saved report.
 #[must_use]
 pub fn page(table: &Table, show: Show) -> Page {
     let sections = [answer(table), Some(figures(table, show)), times(table)].into_iter().flatten().collect();
     Page { title: title(table, show), about: vec![table.footer()], sections }
 }
 
-/// Returns the page of several tables, with a section for each. A single table is shown as by [`page`].
+/// Returns the page of several tables, with a section for each. A single table gets the same page as from [`page`].
 #[must_use]
 pub fn page_of_all(tables: &[Table], show: Show) -> Page {
     if let [table] = tables {

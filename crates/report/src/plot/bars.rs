@@ -15,13 +15,13 @@ const FOOT: i32 = 30;
 const NAMES_MAX: i32 = 400;
 /// Width for the figures at the ends of bars, pixels.
 const FIGURES: i32 = 84;
-/// Ratio of the largest to the smallest figure in a panel above which the panel's scale is logarithmic.
+/// If the largest figure of a panel is more than this many times the smallest, the panel's scale is logarithmic.
 const FAR: f64 = 50.0;
 
 /// One figure, drawn as a bar, with its printed form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// The figure, which is the length of the bar.
+    /// The figure, which is shown by the length of the bar.
     pub value: f64,
     /// Printed form of the figure.
     pub shown: String,
@@ -32,7 +32,7 @@ pub struct Bar {
 pub struct Group {
     /// Name of the group.
     pub name: String,
-    /// A bar for each name of the picture; none where there is no figure.
+    /// For each name of the picture, the bar of this group; none where there is no figure.
     pub bars: Vec<Option<Bar>>,
 }
 
@@ -43,7 +43,8 @@ pub struct Panel {
     pub caption: String,
     /// Groups of the panel, from the top.
     pub groups: Vec<Group>,
-    /// Ends of the panel's scale, at which longer bars are cut off; by default computed from the figures.
+    /// Smallest and largest figure on the panel's scale. A bar that would be longer is cut off. If none, the scale is
+    /// computed from the figures.
     pub range: Option<(f64, f64)>,
 }
 
@@ -52,7 +53,7 @@ pub struct Panel {
 pub struct Bars {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Names of the bars within each group, in order.
     pub names: Vec<String>,

@@ -24,18 +24,19 @@ const LEGEND_LINE: i32 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink(u32, u32);
 
-/// The background.
+/// The colour of the background of pictures.
 pub const PAPER: Ink = Ink(0xff_ff_ff, 0x0d_11_17);
-/// Text and important lines.
+/// The colour of text and of important lines.
 pub const TEXT: Ink = Ink(0x1f_23_28, 0xe6_ed_f3);
-/// Explanatory text.
+/// The colour of explanatory text.
 pub const FAINT: Ink = Ink(0x59_63_6e, 0x91_98_a1);
-/// Lines that belong to a scale.
+/// The colour of the lines of scales, such as axes and ticks.
 pub const RULE: Ink = Ink(0xd1_d9_e0, 0x3d_44_4d);
-/// An area behind more important parts of a picture.
+/// Colour of areas in the background, behind more important parts of a picture.
 pub const BAND: Ink = Ink(0xee_f1_f4, 0x1c_21_28);
 
-/// Colours of series, readable on light and dark pages and by readers who cannot tell red from green.
+/// Colours of series, which are the lines or bars of one name. They are readable on light and dark pages, and by
+/// readers who cannot tell red from green.
 pub const SERIES: [Ink; 7] = [
     Ink(0xbc_4c_00, 0xf0_88_3e),
     Ink(0x09_69_da, 0x44_93_f8),
@@ -93,7 +94,7 @@ pub fn all_inks() -> impl Iterator<Item = Ink> {
 /// The area that a picture is drawn on.
 pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The point of a text that is placed at the given coordinates.
+/// The part of a text that is placed at the given coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// The beginning of the text.
@@ -152,13 +153,13 @@ pub struct Key {
 pub struct Frame {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader, such as the origin of the figures.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Entries of the legend.
     pub keys: Vec<Key>,
 }
 
-/// The reason why drawing into a string cannot fail.
+/// The reason why drawing into a string cannot fail, for use in panic messages.
 const WRITES: &str = "a string takes everything";
 
 impl Frame {
@@ -192,7 +193,7 @@ impl Frame {
         styled(&svg, &self.title)
     }
 
-    /// Returns the rows of the legend: entries, each with its offset in the row.
+    /// Returns the rows of the legend. Each row has its entries, each with its distance from the row's start in pixels.
     fn legend(&self) -> Vec<Vec<(&Key, i32)>> {
         let mut rows: Vec<Vec<(&Key, i32)>> = Vec::new();
         let mut x = WIDTH;
@@ -238,7 +239,8 @@ fn broken(text: &str, width: i32) -> Vec<String> {
     lines
 }
 
-/// Draws a text. `at` is the position of the style's anchor, at half of the text's height.
+/// Draws a text. `at` is the place of the style's anchor (the beginning, middle or end of the text), at half of the
+/// text's height.
 pub fn text(area: &Area<'_>, words: &str, at: (i32, i32), style: &TextStyle<'_>) {
     area.draw(&Text::new(words.to_owned(), at, style.clone())).expect(WRITES);
 }

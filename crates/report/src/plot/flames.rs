@@ -21,8 +21,8 @@ pub fn picture(table: &Table, profile: &[RunProfile], view: View) -> Result<Vec<
     draw(table, format!("{}: virtual CPU time{name}", table.experiment), &columns, &stacks)
 }
 
-/// Returns the difference between two columns as a flame graph of the second column: red where it spends more time than
-/// the first, blue where it spends less. Means are compared if there are several runs.
+/// Returns the difference between two columns as a flame graph of the second column. A function is red if the second
+/// column spends more time in it than the first, and blue if it spends less. With several runs, means are compared.
 ///
 /// # Errors
 /// When there are not two columns, or when the view shows no time.
@@ -66,7 +66,8 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     Ok(svg)
 }
 
-/// Returns a text that says, for each column, how much time is not shown and how many runs were added up.
+/// Returns a text that says, for each column, how much time the picture leaves out, and over how many runs the times
+/// were added up.
 fn about(columns: &[ColumnProfile]) -> String {
     let several = columns.len() > 1;
     let about = columns.iter().map(|column| (column, column.about())).filter(|(_, about)| !about.is_empty());

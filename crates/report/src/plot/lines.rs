@@ -42,15 +42,15 @@ pub struct Plot {
 pub struct Lines {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
-    /// Names of the lines, which are equal in all panels.
+    /// Names of the lines. They are the same in all panels.
     pub names: Vec<String>,
     /// Name and unit of the horizontal quantity of the panels.
     pub across: String,
     /// Panels of the picture, which have a common axis.
     pub panels: Vec<Panel>,
-    /// Rows of plots with axes of their own, above the panels.
+    /// Rows of plots above the panels. Each of these plots has an axis of its own.
     pub beside: Vec<Vec<Plot>>,
     /// The steps of the run, marked on the axis of the panels.
     pub steps: Steps,
@@ -62,11 +62,11 @@ const APART: i32 = 18;
 /// Space above the first panel for the names of steps, pixels.
 const NAMES: i32 = 22;
 
-/// Distance below which two lines count as coinciding, pixels.
+/// Two lines whose distance is below this number of pixels count as coinciding.
 const NEAR: i32 = 2;
 
-/// Length over which one of several coinciding lines is drawn before the next takes its turn, pixels: visible as a
-/// dash.
+/// Lines that coincide are drawn in turn, so that none hides another. This is the length, in pixels, over which one
+/// line is drawn before the next takes its turn. It is long enough to be seen as a dash.
 const TURN: i32 = 12;
 
 /// Returns the horizontal axis that fits the lines.
@@ -140,8 +140,8 @@ impl Plot {
 }
 
 impl Panel {
-    /// Draws the panel between a left and a right edge. The common axis has about `ticks` ticks; their figures stand
-    /// below the last panel.
+    /// Draws the panel between a left and a right edge. The common axis has about `ticks` ticks. Their figures are
+    /// drawn only if the panel is the last one.
     fn draw(&self, area: &Area<'_>, top: i32, edges: (i32, i32), (across, ticks): (Axis, usize), is_last: bool) {
         let (left, right, bottom) = (edges.0 + LEFT, edges.1, top + HEIGHT);
         text(area, &self.caption, (edges.0, top - 16), &canvas::bold(TEXT, 13, Anchor::Start));
@@ -171,7 +171,8 @@ impl Panel {
     }
 }
 
-/// Returns the parts of the axis before the first step, between steps and after the last step.
+/// Returns the stretches into which the steps of a run divide the horizontal axis: before the first step, between two
+/// steps, and after the last step.
 fn between_steps(steps: &[Step], across: Axis) -> Vec<(f64, f64)> {
     if steps.is_empty() {
         return Vec::new();
@@ -181,8 +182,8 @@ fn between_steps(steps: &[Step], across: Axis) -> Vec<(f64, f64)> {
     begins.zip(ends).filter(|(from, to)| from < to).collect()
 }
 
-/// Returns the pieces of line number `n` that are drawn: the whole line, except where other coinciding lines take their
-/// turn.
+/// Returns the pieces of line number `n` that are drawn. These are the whole line, except the stretches where it
+/// coincides with other lines and one of those is drawn in its place.
 fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
     let own = &lines[n];
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return Vec::new() };
@@ -209,7 +210,7 @@ fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
     pieces.into_iter().map(piece).collect()
 }
 
-/// Returns the height of a line at a horizontal position; none beyond the ends of the line.
+/// Returns the height of a line at the horizontal position `x`; none if `x` is beyond the ends of the line.
 fn height_at(line: &[(i32, i32)], x: i32) -> Option<i32> {
     let behind = line.partition_point(|point| point.0 < x);
     let (x1, y1) = *line.get(behind)?;

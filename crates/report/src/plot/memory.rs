@@ -17,19 +17,19 @@ const GAP: i32 = 12;
 const FOOT: i32 = 44;
 /// Width of a cell in a strip, pixels.
 const CELL: i32 = 4;
-/// Width of a cell in a strip of a variant, pixels.
+/// Width of a cell in a strip, if the picture shows several variants, pixels.
 const SMALL_CELL: i32 = 3;
 /// Largest height of a strip, pixels.
 const HEIGHT: i32 = 192;
-/// Largest number of cells in a column of a strip.
+/// Largest number of cells that stand above each other in a strip.
 const ROWS: usize = 64;
-/// Height of a strip of a variant, pixels.
+/// Height of a strip, if the picture shows several variants, pixels.
 const SMALL_HEIGHT: i32 = 72;
-/// Largest number of cells in a column of a strip of a variant.
+/// Largest number of cells that stand above each other in a strip, if the picture shows several variants.
 const SMALL_ROWS: usize = 36;
-/// Space above a strip of a variant for its caption, pixels.
+/// Space above a strip for its caption, if the picture shows several variants, pixels.
 const SMALL_CAPTION: i32 = 20;
-/// Space below a strip of a variant, pixels.
+/// Space below a strip, if the picture shows several variants, pixels.
 const SMALL_GAP: i32 = 6;
 /// Distance from the left edge of one map (the pageblocks at one moment) to the left edge of the next, pixels.
 const MAP: i32 = ACROSS as i32 * CELL + APART;
@@ -41,7 +41,7 @@ const ACROSS: usize = 36;
 const MARK_LINE: i32 = 18;
 /// Size of a pageblock, MiB.
 const BLOCK_MIB: f64 = 2.0;
-/// Words below the time axis of simulated runs.
+/// Name of the time axis for simulated runs.
 const VIRTUAL_TIME: &str = "virtual time, s";
 
 /// Returns a picture of the memory in a table's runs with the first seed, as SVG.
@@ -61,7 +61,7 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> St
     draw(&format!("{}: physical memory", experiment.name), about, &runs, time)
 }
 
-/// The time axes of strips, each of which shows the memory of one run over time.
+/// The time axes of a picture's strips. A strip shows the memory of one run over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Time {
     /// All strips share one axis of virtual time.
@@ -76,13 +76,13 @@ enum Time {
 pub struct VariantMemory {
     /// Name of the variant.
     pub name: String,
-    /// For each column of the unchanged experiment, the run with the first seed; none for a kernel that the variant
-    /// does not apply to.
+    /// For each column of the table of the unchanged experiment, the run with the first seed; none for a kernel that
+    /// the variant does not apply to.
     pub runs: Vec<Option<RunMemory>>,
 }
 
 /// Returns a picture of the memory in an experiment and in each variant, as SVG. The experiment and each variant have a
-/// row with a strip for each column of `table`, for the first seed.
+/// row of strips, one for each column of `table`. A strip shows the memory over time in the run with the first seed.
 #[must_use]
 pub fn of_variants(table: &Table, lines: &[VariantMemory]) -> String {
     let mut about = vec![
@@ -184,20 +184,21 @@ fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory], time: Time) -> Str
     })
 }
 
-/// Returns the marked moments of a run with their names, at most as many as fit side by side.
+/// Returns the marked moments of a run with their names. Returns at most as many as have room side by side.
 fn marked(run: &RunMemory) -> impl Iterator<Item = (&str, &Moment)> {
     let room = (WIDTH - 2 * MARGIN + APART) / MAP;
     run.moments.iter().filter_map(|moment| Some((moment.mark.as_deref()?, moment))).take(room as usize)
 }
 
-/// Returns the height that the maps of a run take with their captions; 0 without marked moments.
+/// Returns the height, pixels, of the maps of a run (the pageblocks at each marked moment) with their captions; 0 if
+/// the run has no marked moments.
 fn maps_height(run: &RunMemory) -> i32 {
     let rows = marked(run).map(|(_, moment)| blocks_of(moment).div_ceil(ACROSS)).max();
     rows.map_or(0, |rows| CAPTION + MARK_LINE + rows as i32 * CELL + GAP)
 }
 
-/// Draws a map for each marked moment of a run. Each pageblock is a cell; rows begin with low frames at the bottom
-/// left.
+/// Draws a map for each marked moment of a run. A map has a cell for each pageblock. The pageblock with the lowest
+/// frame numbers is at the bottom left.
 fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
     let bottom = top + maps_height(run) - CAPTION - GAP;
     for (n, (mark, moment)) in marked(run).enumerate() {
@@ -215,20 +216,20 @@ fn maps(area: &Area<'_>, run: &RunMemory, top: i32) {
     }
 }
 
-/// The position and resolution of a strip, pixels.
+/// The position and resolution of a strip, which shows the memory of one run over time; in pixels.
 #[derive(Clone, Copy, Debug)]
 struct Strip {
     left: i32,
     right: i32,
     top: i32,
     height: i32,
-    /// Largest number of cells in a column.
+    /// Largest number of cells that stand above each other.
     rows: usize,
     /// Width of a cell.
     cell: i32,
 }
 
-/// Draws the strip of a run, with memory sizes at its edge, and the run's marked moments.
+/// Draws the strip of a run, with memory sizes at its left edge and a vertical line at each marked moment.
 fn strip(area: &Area<'_>, run: &RunMemory, size: Strip, axis: Axis) {
     let Strip { left, right, top, height: strip_height, rows, cell } = size;
     let blocks = run.moments.iter().map(blocks_of).max().unwrap_or(0);
@@ -257,7 +258,8 @@ fn blocks_of(moment: &Moment) -> usize {
     moment.zones.iter().map(|zone| zone.most.len()).sum()
 }
 
-/// Returns the contents of each cell, in rows from low frame numbers up; none where no moment was recorded.
+/// Returns the contents of each cell of a strip. The rows begin with the lowest frame numbers. A cell is none if no
+/// moment was recorded in its time.
 fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: Axis) -> Vec<Vec<Option<Most>>> {
     let mut counts = vec![vec![[0_u32; Most::ALL.len()]; columns]; rows];
     let mut begin = 0;
@@ -280,7 +282,8 @@ fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: A
     counts.iter().map(|row| row.iter().map(most).collect()).collect()
 }
 
-/// Returns rectangles of adjacent cells with equal contents: row, column, height, width, contents.
+/// Joins adjacent cells with equal contents to rectangles. Returns for each rectangle its row, column, height, width
+/// and contents.
 fn joined(mut cells: Vec<Vec<Option<Most>>>) -> Vec<(usize, usize, usize, usize, Most)> {
     let mut found = Vec::new();
     for row in 0..cells.len() {

@@ -7,11 +7,11 @@ use figures::curves::{Curve, RunCurves, Steps};
 use figures::series::{RunSeries, Series, groups_in, is_gauge};
 use machine::PAGE_BYTES;
 
-/// Largest number of points in a line: a picture has no more pixels for them.
+/// Largest number of points in a line. A picture has too few pixels to show more.
 const POINTS: usize = 230;
 
-/// Largest number of control groups that have panels of their own. These are the groups with the most memory at any
-/// moment.
+/// Largest number of control groups that have panels of their own. The groups with the largest peaks of memory are
+/// chosen.
 const GROUPS_MAX: usize = 4;
 
 /// Returns a picture of the runs with the first seed, with a line for each run. The workload's curves, if any, are at
@@ -41,14 +41,14 @@ pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunSeries], curve
     }
 }
 
-/// Returns the usual panels, with the data of `runs`.
+/// Returns the panels of a picture for which the experiment names no panels, with the data of `runs`.
 #[must_use]
 pub fn usual_panels(runs: &[&RunSeries]) -> Vec<Panel> {
     usual().iter().chain(&of_groups(runs)).map(|it| panel(it, runs)).collect()
 }
 
-/// Returns two panels for each of the largest control groups of the runs: its memory, and the pages scanned in it. A
-/// group that only contains other groups has no panels, since its counters are the sums of the counters of the groups
+/// Returns two panels for each of the largest control groups of the runs. One shows the group's memory, the other the
+/// pages scanned in it. A group that contains other groups has no panels, since its counters are sums over the groups
 /// that it contains.
 fn of_groups(runs: &[&RunSeries]) -> Vec<PlotPanel> {
     let mut groups: Vec<(&str, u64)> = Vec::new();
@@ -89,7 +89,8 @@ fn panel(panel: &PlotPanel, runs: &[&RunSeries]) -> Panel {
     Panel { caption: panel.caption.clone(), lines }
 }
 
-/// Returns rows of plots from the curves of runs, with a line for each run. Consecutive curves of one name share a row.
+/// Returns rows of plots of the workload's curves, with a line for each run. Consecutive curves of one name share a
+/// row.
 fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut rows: Vec<Vec<Plot>> = Vec::new();
@@ -105,7 +106,7 @@ fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
     rows
 }
 
-/// Returns evenly spaced points of a line, and its last point.
+/// Thins a line out to about [`POINTS`] evenly spaced points at most. Keeps the last point.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let every = points.len().div_ceil(POINTS).max(1);
     let last = points.last().filter(|_| points.len() % every != 1 && every > 1);
@@ -127,15 +128,15 @@ fn usual() -> Vec<PlotPanel> {
     ]
 }
 
-/// Returns the counter or gauge `name` over time: the rate of a counter, the value of a gauge.
+/// Returns the values over time of the gauge `name`, or the rates over time of the counter `name`.
 #[must_use]
 pub fn course_of(series: &Series, name: &str) -> Vec<(f64, f64)> {
     let panel = PlotPanel { caption: String::new(), sum: vec![name.to_owned()], unit: PanelUnit::Count };
     points(series, &panel)
 }
 
-/// Returns the points of a panel's line: values of a gauge, or rates of counters. Each point is a mean over some
-/// moments.
+/// Returns the points of a panel's line: values of a gauge, or rates of counters. Each point is a mean over several
+/// recorded moments.
 fn points(series: &Series, panel: &PlotPanel) -> Vec<(f64, f64)> {
     let fits = |name: &str, word: &str| match word.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),

@@ -16,7 +16,8 @@ const WAIT: Ink = Ink::of(3);
 const DONE: Ink = Ink::of(5);
 const ENDED: Ink = Ink::of(4);
 
-/// Time that is shown before the longest time without interrupts, and again after it, as a share of this longest time.
+/// Length of the time that the picture shows before the longest time without interrupts, and again after it, as a share
+/// of that longest time.
 const AROUND: f64 = 0.15;
 
 /// Returns a picture of the runs with the first seed.
@@ -51,8 +52,8 @@ fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// Returns the CPU, the start and the end of the longest time without interrupts that began before the last packet was
-/// done. If `range` is given, only times that overlap it count. Returns none if there is no such time.
+/// Returns the CPU, the start and the end of the longest time without interrupts. Only times that began before the last
+/// packet was done count, and if `range` is given, only those that overlap it. Returns none if there is no such time.
 fn longest(slices: &[Slice], range: Option<(f64, f64)>) -> Option<(usize, f64, f64)> {
     let packets = slices.iter().filter(|slice| matches!(slice.what, Activity::Packet { .. }));
     let last = packets.map(|slice| slice.to).max()?;

@@ -12,7 +12,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Makes a linear scale from 0 to a tick that is at least `most`.
+    /// Makes a linear scale from 0 to the first tick that is at least `most`.
     #[must_use]
     pub fn up_to(most: f64) -> Self {
         let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
@@ -20,7 +20,8 @@ impl Axis {
         Self { from: 0.0, to: (most / step).ceil() * step, is_log: false }
     }
 
-    /// Makes a logarithmic scale whose ends are whole powers of ten around `least`, which is above 0, and `most`.
+    /// Makes a logarithmic scale from a power of ten that is at most `least` to a power of ten that is at least `most`.
+    /// `least` must be above 0.
     #[must_use]
     pub fn decades(least: f64, most: f64) -> Self {
         let (low, high) = (least.log10().floor(), most.log10().ceil());
@@ -40,7 +41,7 @@ impl Axis {
         part.clamp(0.0, 1.0)
     }
 
-    /// Returns the pixel of a figure on an axis from pixel `begin` to pixel `end`.
+    /// Returns the pixel at which a figure is drawn, if the axis goes from pixel `begin` to pixel `end`.
     #[must_use]
     pub fn pixel(self, value: f64, begin: i32, end: i32) -> i32 {
         begin + (f64::from(end - begin) * self.part(value)).round() as i32
@@ -60,7 +61,8 @@ impl Axis {
     }
 }
 
-/// Returns a step of 1, 2 or 5 times a power of ten that fits into `range` `count` times or a few times more.
+/// Returns a distance between ticks: 1, 2 or 5 times a power of ten. It divides `range` into at least `count` steps,
+/// and not into many more.
 fn step(range: f64, count: usize) -> f64 {
     let raw = range / count.max(1) as f64;
     let power = 10_f64.powf(raw.log10().floor());

@@ -12,18 +12,17 @@ const SIDE: (i32, i32) = (820, 620);
 const LEFT: i32 = 84;
 /// Space below the plot for the scale, pixels.
 const FOOT: i32 = 56;
-/// Space between the scale and the position of zeroes, pixels.
+/// Space between the scale and the logarithmic part of the plot, pixels. Points with a figure of 0 are drawn in it.
 const ZERO: i32 = 48;
 
 /// A point of the plot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dot {
-    /// The horizontal figure.
+    /// The figure that determines the point's horizontal place.
     pub x: f64,
-    /// The vertical figure.
+    /// The figure that determines the point's vertical place.
     pub y: f64,
-    /// Whether the two figures are near enough to each other, by the factor of the plot. Other points are drawn as
-    /// rings.
+    /// Whether the two figures differ by at most the factor of the plot. If not, the point is drawn as a ring.
     pub is_met: bool,
 }
 
@@ -32,15 +31,15 @@ pub struct Dot {
 pub struct Scatter {
     /// Title of the picture.
     pub title: String,
-    /// Notes for a reader.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Name of the horizontal quantity.
     pub across: String,
     /// Name of the vertical quantity.
     pub up: String,
-    /// The points, by group.
+    /// The points of each group, with the name of the group.
     pub groups: Vec<(String, Vec<Dot>)>,
-    /// Largest factor between two figures that are near enough to each other.
+    /// Largest factor between the two figures of a point at which they count as near to each other.
     pub factor: f64,
 }
 
@@ -92,7 +91,7 @@ impl Scatter {
         text(area, &self.up, (MARGIN + 8, (top + bottom) / 2), &style);
     }
 
-    /// Draws the area in which two figures are near enough to each other.
+    /// Draws the area of the points whose two figures are near to each other.
     fn band(&self, area: &Area<'_>, axis: Axis, across: &dyn Fn(f64) -> i32, up: &dyn Fn(f64) -> i32) {
         let Axis { from, to, .. } = axis;
         let factor = self.factor.max(1.0);

@@ -13,7 +13,7 @@ const GAP: i32 = 14;
 const BETWEEN: i32 = 10;
 /// Space below the last panel for the axis, pixels.
 const FOOT: i32 = 44;
-/// Distance below which adjacent bars are joined, pixels.
+/// Bars of one colour in a lane are joined if they are at most this many pixels apart.
 const NEAR: i32 = 1;
 
 /// An event, drawn as a bar.
@@ -32,7 +32,7 @@ pub struct Bar {
 pub struct Track {
     /// Name of the track.
     pub name: String,
-    /// Height of a bar with the gap below it, pixels.
+    /// Height of a lane, pixels: that of a bar and of the gap below it.
     pub height: i32,
     /// Lanes of bars. In a lane, a later bar may cover an earlier one.
     pub lanes: Vec<Vec<Bar>>,
@@ -43,7 +43,7 @@ pub struct Track {
 pub struct Panel {
     /// Caption of the panel.
     pub caption: String,
-    /// The marked part of the time: start, end and name.
+    /// The part of the time that is marked: its start, end and name.
     pub mark: Option<(f64, f64, String)>,
     /// Tracks of the panel, from the top.
     pub tracks: Vec<Track>,
@@ -54,7 +54,7 @@ pub struct Panel {
 pub struct Timeline {
     /// Title of the timeline.
     pub title: String,
-    /// Notes for a reader.
+    /// Notes on the picture, such as the origin of the figures.
     pub about: Vec<String>,
     /// Legend of the colors.
     pub keys: Vec<Key>,

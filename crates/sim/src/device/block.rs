@@ -11,7 +11,7 @@ pub(crate) struct Device {
     pub(crate) disk: RefCell<Disk>,
     /// The CPU that takes the disk's interrupts.
     pub(crate) cpu: usize,
-    /// Time of the disk's next event; `u64::MAX` if there is none.
+    /// Time of the disk's next event, ps; `u64::MAX` if there is none.
     pub(crate) armed: Cell<u64>,
     pub(crate) finished: RefCell<Vec<Finished>>,
     /// `true` while the disk's interrupt waits to be handled.
@@ -40,8 +40,8 @@ impl Device {
         self.armed.get() == time
     }
 
-    /// Returns whether the device takes the request at once. A request that needs a place in the queue waits behind
-    /// tasks that came earlier. A request that merges into a queued request needs no place.
+    /// Returns whether the device takes the request at once. If the request needs a place in the queue, it must wait
+    /// behind tasks that already wait for a place. If it merges into a queued request, it needs no place.
     pub(crate) fn takes_at_once(&self, request: &Request) -> bool {
         let disk = self.disk.borrow();
         let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();

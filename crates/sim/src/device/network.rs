@@ -10,32 +10,33 @@ use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-/// Number of the network card among the devices that interrupt a CPU; no disk has this number.
+/// Number that stands for the network card among the devices that interrupt a CPU. No disk has this number.
 pub(crate) const CARD: u8 = u8::MAX;
 
-/// A network card.
+/// The configuration of a simulated network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkConfig {
     /// The CPU that takes the card's interrupts.
     pub cpu: usize,
-    /// Time that a packet and its answer spend on the wire, together.
+    /// Time that a packet and its answer spend on the wire; the sum of both ways.
     pub wire: Nanos,
     /// Time that the CPU takes for one packet and its answer.
     pub packet: Nanos,
-    /// States when packets are answered on a CPU that also ends disk requests.
+    /// The rule that says when the card's CPU answers packets if it also ends disk requests.
     pub turn: Turn,
-    /// Shortest period with interrupts off on the card's CPU that is kept for [`crate::Sim::off_windows`].
+    /// Shortest period with interrupts off on the card's CPU that is kept. [`crate::Sim::off_windows`] returns the kept
+    /// periods.
     pub keep_from: Nanos,
 }
 
-/// The rule by which a CPU that also ends disk requests chooses when to answer packets.
+/// Says when a CPU answers packets, if the same CPU also ends disk requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {
     /// Packets are answered after all completed disk requests, including requests that complete while the handler runs.
     #[default]
     AfterDisks,
-    /// Packets are answered after each disk command that the handler ends. This applies to disks with a
+    /// Packets are answered each time that the handler has ended a disk command. This applies to disks with a
     /// `command_depth`.
     AfterRequest,
 }
@@ -66,7 +67,7 @@ impl OffWindow {
     }
 }
 
-/// The card, and the sender of its packets.
+/// The state of the network card, and of the other computer that sends packets to it.
 pub(crate) struct Network {
     pub(crate) config: NetworkConfig,
     pub(crate) trips: RefCell<Vec<RoundTrip>>,

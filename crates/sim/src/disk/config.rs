@@ -113,18 +113,17 @@ impl DiskConfig {
     }
 }
 
-/// Largest capacity of a disk, in blocks (4 PiB). The bound ensures that seek distances, multiplied by 2¹⁶, fit 64
-/// bits.
+/// Largest capacity of a disk, in blocks (4 PiB). With this limit, seek distances multiplied by 2¹⁶ fit 64 bits.
 pub const CAPACITY_BLOCKS_MAX: u64 = 1 << 40;
 
 /// The request queue in front of a disk (`/sys/block/sda/queue`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueConfig {
-    /// Number of requests that may be allocated for each direction, waiting or in service. The thresholds of congestion
-    /// follow from this number. Default 128.
+    /// Number of requests that may be allocated for each direction (reads or writes). Both requests that wait and
+    /// requests in service count. Congestion begins and ends at numbers that follow from this one. Default 128.
     pub nr_requests: Sourced<u64>,
-    /// Largest number of pages in a request that merging makes (`max_sectors_kb` / 4). Default 128: 512 KiB.
+    /// Largest number of pages in a request that is made by merging (`max_sectors_kb` / 4). Default 128: 512 KiB.
     #[doc(alias = "max_sectors_kb")]
     pub max_request_pages: Sourced<u64>,
     /// Largest number of commands that the device holds at once. A command that the device has finished counts until
@@ -190,7 +189,7 @@ pub enum ElevatorConfig {
     /// Serves requests in order of arrival. This suits a device without an arm; on a disk with an arm, each seek costs
     /// time.
     Noop,
-    /// Serves batches of requests in block order. Prefers reads, but serves old requests of both directions in time.
+    /// Serves batches of requests in block order. Prefers reads, but lets no request of either direction wait too long.
     /// This is good for many readers. A single reader beside a writer causes two seeks with each of its requests.
     Deadline(DeadlineConfig),
     /// Alternates between time slices for requests that a task waits for and time slices for background writes. Keeps
@@ -253,14 +252,14 @@ impl Default for ElevatorConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeadlineConfig {
-    /// Age from which a waiting read is old. If the oldest read is old, the next batch of reads begins with it. Default
-    /// 500 ms.
+    /// Age at which a waiting read counts as old. If the oldest read is old, the next batch of reads begins with it.
+    /// Default 500 ms.
     pub read_expire_ms: Sourced<u64>,
-    /// Age from which a waiting write is old. If the oldest write is old, the next batch of writes begins with it.
+    /// Age at which a waiting write counts as old. If the oldest write is old, the next batch of writes begins with it.
     /// Default 5000 ms.
     pub write_expire_ms: Sourced<u64>,
-    /// Largest number of requests that are served in block order before direction and age are considered again. Default
-    /// 16.
+    /// Largest number of requests that are served in block order in one batch. After a batch, direction and age decide
+    /// how the next one begins. Default 16.
     pub fifo_batch: Sourced<u64>,
     /// Largest number of batches of reads that are served one after the other while writes wait. Default 2.
     pub writes_starved: Sourced<u64>,
@@ -279,27 +278,29 @@ impl Default for DeadlineConfig {
 
 /// Constants of [`ElevatorConfig::Cfq`].
 ///
-/// All synchronous requests share a slice, whichever task they are from. Tasks that read at the same time share one
-/// sweep, so fairness between readers is not modelled.
+/// All synchronous requests share a slice, whichever tasks they are from. Tasks that read at the same time are served
+/// in one sweep over the disk, so fairness between readers is not modelled.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CfqConfig {
-    /// Length of a synchronous slice, in which reads and synchronous writes are preferred. Default 100 ms.
+    /// Length of a synchronous slice. In it, reads and synchronous writes are preferred to background writes. Default
+    /// 100 ms.
     pub slice_sync_ms: Sourced<u64>,
-    /// Largest length of a background slice, which follows a synchronous slice if background writes wait. Default 40
-    /// ms.
+    /// Largest length of a background slice. Such a slice follows a synchronous slice if background writes wait.
+    /// Default 40 ms.
     pub slice_async_ms: Sourced<u64>,
     /// Largest number of background writes in a background slice. Default 16, the value that `slice_async_rq` 2 gives
     /// at the default priority.
     pub slice_async_requests: Sourced<u64>,
-    /// Time that the disk stays idle after a synchronous request ended in a synchronous slice, so that the next one can
-    /// arrive before background writes are served. 0: the disk is never kept idle. Default 8 ms.
+    /// Time for which the disk is kept idle after a synchronous request has ended in a synchronous slice. In this time,
+    /// the next synchronous request can arrive before background writes are served. 0: the disk is never kept idle.
+    /// Default 8 ms.
     pub slice_idle_ms: Sourced<u64>,
     /// If the oldest synchronous request is at least this old, a synchronous slice begins with it. Default 125 ms.
     pub fifo_expire_sync_ms: Sourced<u64>,
     /// If the oldest background request is at least this old, a background slice begins with it. Default 250 ms.
     pub fifo_expire_async_ms: Sourced<u64>,
-    /// Effect of a synchronous request that arrives in a background slice.
+    /// What happens to a synchronous request that arrives in a background slice.
     pub sync_arrival: SyncArrival,
 }
 
@@ -317,7 +318,7 @@ impl Default for CfqConfig {
     }
 }
 
-/// Effects of a synchronous request that arrives while background requests are served.
+/// What happens to a synchronous request that arrives while background requests are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncArrival {
@@ -326,7 +327,7 @@ pub enum SyncArrival {
     #[default]
     WaitsForSlice,
     /// The request is served next, so a read waits for at most one background request. Beside a steady reader, one
-    /// background request is served for each of the reader's slices.
+    /// background request is served after each of the reader's slices.
     Preempts,
 }
 
@@ -356,8 +357,8 @@ pub struct RotationalConfig {
     pub seek_average_ns: Sourced<u64>,
     /// Time of a seek over the whole capacity, in ns.
     pub seek_full_ns: Sourced<u64>,
-    /// Time from a command to the start of its seek, in ns. No time passes if the command continues the transfer that
-    /// ends at this moment: same direction, next block.
+    /// Time from a command to the start of its seek, in ns. It is 0 for a command that continues a transfer in the same
+    /// direction, at the next block, at the moment when that transfer ends.
     pub command_ns: Sourced<u64>,
 }
 
@@ -380,8 +381,8 @@ impl RotationalConfig {
 
 /// Constants of a disk of flash memory, or of an array of drives.
 ///
-/// Consecutive blocks, or stripes of them, lie on consecutive channels. A channel serves one access after the other and
-/// is busy for the whole latency of an access, so `channels / read_latency_ns` bounds the rate of random reads.
+/// Consecutive blocks (or stripes of blocks) lie on consecutive channels. A channel serves one access after the other
+/// and is busy for the whole latency of an access, so the rate of random reads is at most `channels / read_latency_ns`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashConfig {
@@ -392,11 +393,11 @@ pub struct FlashConfig {
     pub queue: QueueConfig,
     /// Number of requests that the device works on at once.
     pub queue_depth: Sourced<u64>,
-    /// Number of pages that can be read or written at the same time: the number of flash dies, not of the buses to
-    /// them. With `stripe_blocks`, the number of drives in an array.
+    /// Number of pages that can be read or written at the same time. This is the number of flash dies, not of the buses
+    /// to them. With `stripe_blocks`, it is the number of drives in an array.
     pub channels: Sourced<u64>,
-    /// Number of consecutive blocks that lie on one channel and that one access can read or write: the chunk of an
-    /// array. Absent: 1 block, a page of flash memory.
+    /// Number of consecutive blocks that lie on one channel and that one access can read or write. For an array of
+    /// drives this is its chunk. Absent: 1 block, a page of flash memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_blocks: Option<Sourced<u64>>,
     /// Time to read a page of 4096 bytes, or the part of a stripe that a request wants, in ns.
@@ -409,7 +410,7 @@ pub struct FlashConfig {
     pub write_bandwidth_bytes_per_s: Sourced<u64>,
     /// Time from a command to its first access, in ns.
     pub command_ns: Sourced<u64>,
-    /// The stalls during which a channel erases flash memory. Absent: there are none.
+    /// The stalls during which a channel erases flash memory. Absent: channels never stall.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase: Option<EraseConfig>,
 }
@@ -418,7 +419,7 @@ pub struct FlashConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseConfig {
-    /// Number of pages written to a channel between two of its stalls.
+    /// Number of pages that are written to a channel from one of its stalls to the next.
     pub every_pages: Sourced<u64>,
     /// Length of a stall, in ns. During a stall the channel neither reads nor writes.
     pub stall_ns: Sourced<u64>,
@@ -493,12 +494,13 @@ fn at_most(key: &'static str, value: u64, bound: u64) -> Result<(), ConfigError>
     Err(ConfigError { key, value, bound: format!("at most {bound}") })
 }
 
-/// Checks that no time of an elevator, in ms, is above an hour, so that sums in ns never overflow.
+/// Checks that no time of an elevator, in ms, is above an hour. Sums of such times in ns cannot overflow.
 fn check_times(times: &[(&'static str, &Sourced<u64>)]) -> Result<(), ConfigError> {
     times.iter().try_for_each(|(key, time)| at_most(key, time.value, 3_600_000))
 }
 
-/// Returns a default value of Linux 3.10. Its source names `what`, the kernel's constant.
+/// Returns a default value that is the one of Linux 3.10. `what` is the kernel's constant, which the value's source
+/// names.
 fn linux(value: u64, what: &str) -> Sourced<u64> {
     Sourced::new(value, Origin::Published, &format!("Linux 3.10 default, {what}"))
 }
@@ -549,7 +551,7 @@ pub(super) mod samples {
         })
     }
 
-    /// Returns the disk `config` with a queue that has these values and no `command_depth`.
+    /// Returns the disk `config` with a request queue that has the given values and no `command_depth`.
     pub fn with_queue(
         mut config: DiskConfig,
         nr_requests: u64,

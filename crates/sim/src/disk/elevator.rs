@@ -18,8 +18,8 @@ use machine::{Nanos, Operation};
 pub(super) enum Decision {
     /// Take this entry (merged requests) out of the queue and serve it.
     Serve(Key),
-    /// Requests wait, but it is worth waiting for a better one. Ask the elevator again at this time, or earlier if a
-    /// request is submitted.
+    /// Requests wait, but a better one may come soon. Ask the elevator again at this time, or earlier if a request is
+    /// submitted.
     WaitUntil(Nanos),
     /// No request waits.
     Nothing,
@@ -58,8 +58,8 @@ impl Elevator {
         }
     }
 
-    /// Notes that the disk has begun to serve the entry that [`Elevator::decide`] chose last. `end` is the block after
-    /// this entry.
+    /// Notes that the disk has begun to serve the entry (merged requests) that [`Elevator::decide`] chose last. `end`
+    /// is the number of the block after the entry.
     pub(super) fn started(&mut self, class: Class, end: u64) {
         match self {
             Self::Noop => {}
@@ -85,9 +85,9 @@ pub(super) struct Deadline {
     expire: [Nanos; 2],
     fifo_batch: u64,
     writes_starved: u64,
-    /// Direction of the present batch, and number of its requests that were served so far.
+    /// Direction of the present batch, and number of requests of this batch that were served so far.
     batch: Option<(Operation, u64)>,
-    /// Number of batches of reads that were begun while writes waited, since the last batch of writes was begun.
+    /// Number of batches of reads that were begun while writes waited, counted since the last batch of writes.
     reads_passed: u64,
     /// For each direction, the block from which the sweep continues; `None` before the direction's first request.
     position: [Option<u64>; 2],
@@ -142,8 +142,8 @@ impl Deadline {
     }
 }
 
-/// Returns the waiting entry of a direction that comes next in block order from the sweep's position on; `None` if
-/// there is none.
+/// Returns the waiting entry (merged requests) of a direction that is next in block order after the place that the
+/// sweep has reached; `None` if there is none.
 fn sweep_ahead(queue: &Queue, operation: Operation, position: [Option<u64>; 2]) -> Option<Key> {
     queue.next_from(classes(operation), position[operation as usize]?)
 }
@@ -200,7 +200,7 @@ pub(super) struct Cfq {
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,
-    /// `true` if the elevator has found no waiting request since it last chose a request.
+    /// `true` if the elevator was asked when no request waited, and has not chosen a request since.
     ran_empty: bool,
     /// Time at which a synchronous request was last completed.
     sync_completed: Option<Nanos>,
@@ -262,8 +262,8 @@ impl Cfq {
         }
     }
 
-    /// Returns the time until which the disk stays idle for the next synchronous request of this slice; `None` if no
-    /// synchronous request is in service and none has been completed yet.
+    /// Returns the time until which the disk is kept idle so that another synchronous request can arrive in this slice.
+    /// Returns `None` if no synchronous request is in service and none has been completed yet.
     fn anticipation_end(&self, slice: Slice, sync_in_service: u64) -> Option<Nanos> {
         if sync_in_service > 0 {
             return Some(slice.end);

@@ -16,9 +16,9 @@ pub enum Fault {
     /// Requests that touch one of these blocks fail until [`Fault::Mended`] is injected. A request that was merged with
     /// such a request succeeds if it touches none of the blocks itself.
     Blocks {
-        /// The bad blocks.
+        /// The blocks with which requests fail.
         blocks: Range<u64>,
-        /// The direction that fails; `None` if both fail.
+        /// The direction of the requests that fail; `None` if both reads and writes fail.
         operation: Option<Operation>,
         /// The error with which requests fail.
         error: IoError,
@@ -33,8 +33,8 @@ pub enum Fault {
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     submitted: u64,
-    /// The requests that [`Fault::Nth`] makes fail: for each its number, counted from 1 since the disk was made, and
-    /// the error.
+    /// The requests that [`Fault::Nth`] makes fail. Each has its number, counted from 1 since the disk was made, and
+    /// its error.
     nth: Vec<(u64, IoError)>,
     bad_blocks: Vec<(Range<u64>, Option<Operation>, IoError)>,
     stalled_until: Nanos,

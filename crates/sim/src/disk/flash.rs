@@ -12,24 +12,25 @@ use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
 #[derive(Debug)]
 pub(super) struct Flash {
     queue_depth: u64,
-    /// Number of consecutive blocks of a channel that one access can reach.
+    /// Number of consecutive blocks that lie on one channel and that one access can read or write.
     stripe_blocks: u64,
     /// Time of one access, for each direction.
     access_ns: [u64; 2],
     /// Bandwidth of the interface, bytes a second, for each direction.
     bandwidth: [u64; 2],
     command_ns: u64,
-    /// Number of pages written to a channel between two stalls, and length of a stall.
+    /// Number of pages that are written to a channel from one stall to the next, and length of a stall in ns; `None` if
+    /// channels never stall.
     erase: Option<(u64, u64)>,
     channels: Vec<Channel>,
-    /// For each direction, the time at which the interface has transferred all data that it was given.
+    /// For each direction, the time at which the interface will have transferred all data that was passed to it so far.
     interface_free: [Nanos; 2],
 }
 
 /// A channel, which does one access after another.
 #[derive(Clone, Debug, Default)]
 struct Channel {
-    /// Time at which the channel has done all accesses that it was given.
+    /// Time at which the channel will have done all accesses that were passed to it so far.
     free: Nanos,
     /// Number of pages written to the channel since its last stall.
     written: u64,

@@ -76,8 +76,8 @@ pub struct Finished {
     pub result: Result<(), IoError>,
     /// `true` for the last of the submitted requests that were merged and served together.
     pub is_last: bool,
-    /// `Some` if this is the last request of its command and the disk has a `command_depth`. The caller must then call
-    /// [`Disk::end`] with this direction.
+    /// If the disk has a `command_depth` and this is the last request of its command, the direction of the command;
+    /// otherwise `None`. The caller must then call [`Disk::end`] with this direction.
     pub ends: Option<Operation>,
 }
 
@@ -90,15 +90,16 @@ pub struct Disk {
     model: Model,
     faults: Faults,
     accounting: Accounting,
-    /// Entries that the disk serves now, by end time and by a number that distinguishes equal times.
+    /// Entries (merged requests) that the disk serves now, ordered by the time at which they end. A number tells
+    /// entries with equal times apart.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
-    /// Largest number of commands that the device holds, if a command lasts until the interrupt handler ends it
-    /// ([`Disk::end`]). `None` if a command ends without the handler.
+    /// Largest number of commands that the device holds. A command then lasts until the interrupt handler ends it
+    /// ([`Disk::end`]). `None` if commands end without the handler.
     command_depth: Option<u64>,
     commands: u64,
     started: u64,
-    /// Time at which the elevator is asked for the next request to serve; `None` if no time is set.
+    /// Time at which the elevator is to be asked for the next request to serve; `None` if no time is set.
     decide_at: Option<Nanos>,
     /// Finished requests that [`Disk::advance`] has not returned yet.
     finished: Vec<Finished>,
@@ -173,8 +174,8 @@ impl Disk {
         self.queue.max_request_pages()
     }
 
-    /// Returns whether the queue has a free place (slot) for a request of this direction: fewer than `nr_requests`
-    /// requests of the direction are allocated.
+    /// Returns whether the queue has a free place (slot) for a request of the direction `operation`: fewer than
+    /// `nr_requests` requests of this direction are allocated.
     #[must_use]
     pub fn has_room(&self, operation: Operation) -> bool {
         self.queue.has_room(operation)
@@ -187,7 +188,7 @@ impl Disk {
         self.queue.has_room(request.operation) || self.queue.would_merge(request)
     }
 
-    /// Returns whether this direction is congested.
+    /// Returns whether the queue of the direction `operation` (reads or writes) is congested.
     ///
     /// With `nr_requests` = 128, congestion begins when 113 requests are allocated, which is 7/8 of `nr_requests` plus
     /// one. It ends when fewer than 103 are allocated, which is 13/16 of `nr_requests` minus one.
@@ -236,8 +237,8 @@ impl Disk {
         }
     }
 
-    /// Returns the time at which [`Disk::advance`] must be called next, because a service or an idle wait ends, or a
-    /// submitted request can be started. `None` if the disk is idle.
+    /// Returns the time at which [`Disk::advance`] must be called next; `None` if the disk is idle. At this time a
+    /// request ends, an idle wait ends, or a submitted request can be started.
     ///
     /// After a submission to an idle disk, this is the time of the submission. So requests that are submitted at the
     /// same time merge before the disk takes one.
@@ -292,7 +293,8 @@ impl Disk {
         }
     }
 
-    /// Handles all due events, each with its own time. So a late call has the same effect as calls in time.
+    /// Handles all due events, each at its own time. So a call that comes late has the same effect as calls at the
+    /// right times.
     fn run(&mut self, until: Nanos, due: Due) {
         let until = until.max(self.now);
         while let Some(time) = self.next_internal_event() {
@@ -362,7 +364,7 @@ impl Disk {
     }
 }
 
-/// Says whether [`Disk::run`] also does the work that is due exactly at the given time.
+/// Says whether [`Disk::run`] stops before the work that is due exactly at the given time, or also does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Before,

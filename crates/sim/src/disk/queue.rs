@@ -17,7 +17,7 @@ use super::config::QueueConfig;
 use machine::{IoError, Nanos, Operation, Request};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Classes of requests, which elevators treat differently. Requests of different classes never merge.
+/// The classes into which an elevator divides requests. Requests of different classes never merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Class {
     /// A read. Every read counts as a request that a task waits for.
@@ -63,10 +63,10 @@ impl Class {
     }
 }
 
-/// The number of an entry (merged requests) of the queue. Entries are numbered in order of arrival.
+/// The number of an entry (merged requests) of the queue. The entry that arrived first has the lowest number.
 pub(super) type EntryId = u64;
 
-/// A submitted request within an entry (merged requests) of the queue.
+/// A submitted request that belongs to an [`Entry`] of the queue. An entry has one or more requests that were merged.
 #[derive(Debug)]
 pub(super) struct Part {
     pub request: Request,
@@ -80,9 +80,9 @@ pub(super) struct Entry {
     pub class: Class,
     /// First block of the entry.
     pub block: u64,
-    /// Number of blocks of all parts together.
+    /// Number of blocks of the entry: the sum over all of its parts.
     pub blocks: u64,
-    /// Time at which the first part was submitted.
+    /// Time at which the first request of the entry was submitted.
     pub entered: Nanos,
     /// The submitted requests, in block order and without gaps; there is at least one.
     pub parts: VecDeque<Part>,
@@ -95,7 +95,7 @@ impl Entry {
     }
 }
 
-/// A waiting entry (merged requests) of the queue, as an elevator sees it.
+/// The properties of a waiting entry (merged requests) by which an elevator chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub class: Class,
@@ -118,11 +118,12 @@ pub(super) enum Inserted {
 /// The waiting entries (merged requests) of one class.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Entries by number, and so by age.
+    /// Entries by number, which is also the order of their age.
     entries: BTreeMap<EntryId, Entry>,
     /// Entries by first block. Entries with the same first block are ordered by age.
     by_start: BTreeSet<(u64, EntryId)>,
-    /// Entries by the block after their last block. Entries for which this block is equal are ordered by age.
+    /// Entries by the number of the block that follows their last block. Entries that end at the same block are ordered
+    /// by age.
     by_end: BTreeSet<(u64, EntryId)>,
 }
 
@@ -209,7 +210,7 @@ impl Queue {
         self.slots[operation as usize].is_congested
     }
 
-    /// Returns whether the request would join a waiting entry.
+    /// Returns whether the request would merge into a waiting entry.
     pub(super) fn would_merge(&self, request: &Request) -> bool {
         let waiting = &self.waiting[Class::of(request) as usize];
         let blocks = request.frames.len() as u64;

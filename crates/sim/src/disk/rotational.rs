@@ -10,12 +10,12 @@
 use super::config::RotationalConfig;
 use machine::{BLOCK_BYTES, NANOS_PER_SECOND, Nanos, Operation};
 
-/// Number of bands into which a disk is divided if its bandwidth falls from the outer edge inwards. Bandwidth is
-/// constant within a band; bands are numbered from the outermost.
+/// Number of bands into which a disk is divided if its bandwidth falls from the outer edge inwards. The bandwidth is
+/// constant within a band. Band 0 is the outermost.
 const ZONES: u64 = 16;
 
-/// Factor by which seek distances are multiplied before their square root is taken, so that the root has 8 binary
-/// places. The largest product, 2⁴⁰ blocks × 2¹⁶, fits 64 bits.
+/// Factor by which a seek distance is multiplied before its square root is taken. With it the root has 8 binary places
+/// after the point. The largest product, 2⁴⁰ blocks × 2¹⁶, fits 64 bits.
 const SEEK_SCALE: u64 = 1 << 16;
 
 /// The state of arm and platter.
@@ -82,8 +82,8 @@ impl Rotational {
         mul_div(blocks * BLOCK_BYTES as u64, NANOS_PER_SECOND, self.bandwidth[zone])
     }
 
-    /// Returns the band, the track and the angle of a block. The angle is given as a time, in ns: how long after the
-    /// start of the track the block passes the head.
+    /// Returns the band, the track and the angle of a block. The angle is stated as a time in ns: the time from the
+    /// moment when the start of the track passes the head until the block does.
     ///
     /// A track is the amount of data that passes the head in one revolution at the band's bandwidth. So a sequential
     /// transfer crosses from track to track without a loss of time, and meets each block at its angle.
@@ -116,7 +116,7 @@ struct SeekCurve {
     track_to_track_ns: u64,
     average_ns: u64,
     full_ns: u64,
-    /// A third of the capacity, in blocks.
+    /// A third of the capacity, in blocks: the average distance of random seeks.
     average_blocks: u64,
     capacity_blocks: u64,
 }

@@ -14,13 +14,14 @@ pub const SECTOR_BYTES: u64 = 512;
 /// Cumulative counters of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStatistics {
-    /// Number of completed requests, including failed ones. Requests that were merged count as one.
+    /// Number of completed requests, including those that failed. Requests that were merged into one count once.
     pub ios: u64,
-    /// Number of submitted requests that were merged into another. A request that joins two others counts twice.
+    /// Number of merges of a submitted request into another. A request that joins two others counts twice.
     pub merges: u64,
-    /// Number of sectors, of [`SECTOR_BYTES`] each, in completed requests.
+    /// Number of sectors of [`SECTOR_BYTES`] bytes in all completed requests.
     pub sectors: u64,
-    /// Total time of completed requests, each from the submission of its first part to its end.
+    /// Sum of the times of completed requests. Merged requests count once, from the submission of the first to their
+    /// common end.
     pub ticks: Nanos,
 }
 
@@ -33,7 +34,7 @@ pub struct DiskStatistics {
     pub writes: DirectionStatistics,
     /// Number of requests that wait or are in service now.
     pub in_flight: u64,
-    /// Time during which at least one request was in flight.
+    /// Total time during which at least one request was in flight.
     pub io_ticks: Nanos,
     /// Sum of the times that requests have been in flight. While N requests are in flight, the sum grows by N seconds
     /// each second.
@@ -143,7 +144,7 @@ pub(super) struct Accounting {
 }
 
 impl Accounting {
-    /// Counts a request that took a slot of its own.
+    /// Counts a submitted request that was not merged into another one and so took a slot of the queue.
     pub(super) fn entered(&mut self, now: Nanos) {
         self.count_until(now);
         self.in_flight += 1;

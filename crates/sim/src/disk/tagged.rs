@@ -16,7 +16,7 @@ pub(super) fn tag<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: &mut A, tag:
     }
 }
 
-/// Returns the rest of a table, after its tag was read.
+/// Reads the keys of a table that follow its tag, the key by which its type was determined.
 pub(super) fn rest<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: A) -> Result<T, A::Error> {
     T::deserialize(MapAccessDeserializer::new(map))
 }

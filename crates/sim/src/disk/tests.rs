@@ -36,7 +36,7 @@ impl World {
         self.disk.submit(self.now, request);
     }
 
-    /// Advances to the disk's next event; returns `false` if there is none.
+    /// Goes to the disk's next event and lets the disk do what is due. Returns `false` if there is no event.
     fn step(&mut self) -> bool {
         let Some(time) = self.disk.next_event() else { return false };
         assert!(time >= self.now, "the next event, {time}, is before {}", self.now);
@@ -373,7 +373,8 @@ fn all_configs() -> Vec<DiskConfig> {
     configs
 }
 
-/// Draws a request. Half of the requests are near a moving place, so that many merge; the others are anywhere.
+/// Draws a request. Half of the requests are near a place that moves, so that many merge; the others are anywhere on
+/// the disk.
 fn draw(random: &mut Random, number: u32) -> Request {
     let blocks = 1 + random.below(4);
     let block =

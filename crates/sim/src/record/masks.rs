@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 const BUCKETS: usize = 40;
 
-/// Counts of the periods with interrupts off that have one cause, on all CPUs.
+/// Counts of the periods with interrupts off that had the same cause, on all CPUs together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskStatistics {
     /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for handlers.
@@ -18,8 +18,8 @@ pub struct MaskStatistics {
     pub total: Nanos,
     /// Length of the longest period with interrupts off.
     pub max: Nanos,
-    /// Histogram of the periods' lengths. Entry `i` counts lengths of at least 2^(i-1) and less than 2^i ns; entry 0
-    /// counts lengths below 1 ns, and the last entry all longer ones.
+    /// Histogram of the periods' lengths. Entry 0 counts lengths below 1 ns, and entry `i` counts lengths of at least
+    /// 2^(i-1) and less than 2^i ns. The last entry also counts all longer ones.
     pub by_log2_ns: Vec<u64>,
 }
 

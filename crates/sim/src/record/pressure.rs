@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// What a task contributes to the counts of the CPU that it is on.
+/// What a task contributes to the pressure (PSI) of the CPU on which it runs or last ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The task sleeps, has ended, or is a task of the kernel.
@@ -31,11 +31,13 @@ pub(crate) enum Part {
     WaitsForIo,
 }
 
-/// Three times of a CPU, ps: the time in which some task was stalled, the time in which no task did useful work because
-/// of stalls (*some* and *full* of PSI), and the time in which the CPU was not idle.
+/// Three times of a CPU, ps. The first two are stall times, as *some* and *full* of PSI: the time in which some task
+/// was stalled, and the time in which no task did useful work because of stalls. The third is the time in which the CPU
+/// was not idle.
 type Times = [u64; 3];
 
-/// The counts of the tasks of one group that run on one CPU or wait there, and the CPU's times up to `since`, ps.
+/// For one CPU and one group: the numbers of the group's tasks that run or wait on the CPU, by what they contribute,
+/// and the CPU's times up to `since`, ps.
 #[derive(Debug, Default)]
 struct OnCpu {
     working: Cell<u32>,
@@ -51,8 +53,8 @@ impl OnCpu {
         self.working.get() + self.stalled.get() + self.waiting_for_io.get() == 0
     }
 
-    /// Adds the time since the last call to the CPU's times. The clocks of CPUs differ a little, so `now` may be
-    /// earlier than at the last call; then nothing is added.
+    /// Adds the time since the last call to the CPU's times. Adds nothing if `now` is earlier than at the last call,
+    /// which is possible because the clocks of CPUs differ a little.
     fn count(&self, now: u64) {
         let time = now.saturating_sub(self.since.get());
         self.since.set(self.since.get().max(now));
@@ -82,8 +84,8 @@ impl OnCpu {
     }
 }
 
-/// Total stall times over all CPUs. Each call of [`Sum::look`] adds the stall times since the last call: their mean
-/// over the CPUs, weighted by the time in which each CPU was not idle.
+/// Total stall times over all CPUs. Each call of [`Sum::look`] adds the mean over the CPUs of their stall times since
+/// the last call. In this mean, the weight of a CPU is the time in which it was not idle.
 #[derive(Debug)]
 struct Sum {
     /// Times of the CPUs as they were at the last call of [`Sum::look`].
@@ -132,7 +134,7 @@ struct Watch {
     sum: Sum,
     /// Time, ps, at which the trigger looks at the stall time next.
     next: u64,
-    /// The stall times, ps, that the trigger has seen in the last window.
+    /// The total stall times, ps, that the trigger has read within the last window.
     looks: VecDeque<u64>,
     last_event: Option<u64>,
     has_event: bool,
@@ -185,8 +187,8 @@ impl GroupPressure {
         std::iter::successors(Some(self), |group| group.parent.as_deref())
     }
 
-    /// Takes a task off the counts of the CPU that it was on, and adds it to the counts of the CPU that it is on.
-    /// `before` and `after` hold the task's contribution and the CPU's number.
+    /// Takes a task off the counts of the CPU `before.1`, and adds it to the counts of the CPU `after.1`. `before.0`
+    /// and `after.0` are what the task contributed and what it contributes now.
     pub(crate) fn change(&self, now: u64, before: (Part, usize), after: (Part, usize)) {
         self.advance(now);
         for ((part, cpu), more) in [(before, -1), (after, 1)] {
@@ -232,8 +234,8 @@ impl GroupPressure {
         }
     }
 
-    /// Returns the figures at `now`, as a task gets them by reading. Each call adds up the weighted times so far, as
-    /// the end of a period does, and so changes later figures a little.
+    /// Returns the pressure at `now`, as a task that reads it gets it. Like the end of a period, each call averages the
+    /// CPUs' times since the last such moment, so it changes later figures a little.
     pub(crate) fn read(&self, now: u64) -> Pressure {
         self.advance(now);
         self.cpus.iter().for_each(|cpu| cpu.count(now));
@@ -277,8 +279,8 @@ impl Averaged {
     }
 }
 
-/// A reader of stall times for records of a run. Its sums are separate from those that tasks read, so that its use
-/// changes nothing in the run.
+/// A reader of stall times for records of a run. It has sums of its own, so its use does not change the figures that
+/// tasks read.
 pub struct PressureReader {
     group: Rc<GroupPressure>,
     sum: Sum,

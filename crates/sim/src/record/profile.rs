@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A call path, as an index into the nodes of [`Profile`].
+/// The number of a call path: the index of its last call in the nodes of [`Profile`].
 pub(crate) type NodeId = u32;
 
 const NO_NODE: NodeId = NodeId::MAX;
@@ -30,7 +30,8 @@ struct Tree {
     roots: BTreeMap<Rc<str>, NodeId>,
 }
 
-/// The tree of call paths, and for each path and lock class the time spent spinning for locks.
+/// The tree of call paths; and for each pair of call path and lock class, the time spent spinning for locks of that
+/// class.
 #[derive(Default)]
 pub(crate) struct Profile(RefCell<Tree>, RefCell<BTreeMap<(NodeId, u8), u64>>);
 
@@ -87,8 +88,8 @@ impl Profile {
         self.0.borrow().path(node)
     }
 
-    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes the figure to return from a
-    /// path's time on the CPU and its time asleep.
+    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes the time of a path from two
+    /// others: its time on the CPU and its time asleep.
     pub(crate) fn folded(&self, time: fn(on_cpu: u64, off_cpu: u64) -> u64) -> Vec<String> {
         let tree = self.0.borrow();
         let mut lines: Vec<String> = Vec::new();

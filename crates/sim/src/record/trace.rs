@@ -9,22 +9,23 @@ use machine::{DeviceId, Func, Nanos, Note, Operation, Request, WaitReason};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The request for a trace: the part of the run and the activities to record.
+/// The request for a trace: which part of the run and which activities to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Start of the traced period. Slices that end earlier are left out. A slice that began earlier is recorded from
-    /// here on.
+    /// Start of the traced period. A slice (an activity with its duration) that ends before this time is left out. A
+    /// slice that begins before this time is recorded as if it began at it.
     pub from: Nanos,
-    /// End of the traced period. Slices that begin later are left out. A slice that ends later is recorded up to here.
+    /// End of the traced period. A slice that begins after this time is left out. A slice that ends after this time is
+    /// recorded as if it ended at it.
     pub to: Nanos,
     /// Largest number of slices that are recorded; later slices are only counted.
     pub max_slices: usize,
-    /// Shortest period with interrupts off on a CPU, and shortest wait of a task for a CPU, that is recorded. Interrupt
-    /// handlers are always recorded.
+    /// Periods with interrupts off on a CPU, and waits of a task for a CPU, are left out if they are shorter than this
+    /// time. Interrupt handlers are always recorded.
     pub shortest_off: Nanos,
-    /// If this is set, the trace has only those activities that delay the interrupts of the CPU with this number (its
-    /// periods with interrupts off, its handlers and its lock waits), and all disk requests and packets. `None` records
-    /// everything.
+    /// If this is the number of a CPU, only some activities are recorded: those that delay the interrupts of this CPU
+    /// (its periods with interrupts off, its handlers and its lock waits), and all disk requests and packets. `None`
+    /// records everything.
     pub waits_of: Option<usize>,
 }
 
@@ -40,7 +41,7 @@ pub struct Trace {
     pub tasks: Vec<String>,
     /// Number of CPUs of the machine.
     pub cpus: usize,
-    /// Number of slices in the traced period that were not recorded, because there were more than `max_slices`.
+    /// Number of slices of the traced period that were left out because there were more than `max_slices`.
     pub left_out: u64,
     /// End of the first slice that was not recorded because there were more than `max_slices`; `None` if all were
     /// recorded.
@@ -69,31 +70,31 @@ pub struct Slice {
     pub what: Activity,
 }
 
-/// The activities that slices record.
+/// The kinds of activity that slices of a trace record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// A task was on a CPU. Handlers that interrupted the task are included.
     Runs {
-        /// The CPU.
+        /// The CPU on which the task was.
         cpu: usize,
-        /// The task.
+        /// The task that was on the CPU.
         task: TaskId,
     },
     /// A task could run, and waited for a CPU.
     Queued {
-        /// The task.
+        /// The task that waited.
         task: TaskId,
     },
     /// A CPU took no interrupts.
     InterruptsOff {
-        /// The CPU.
+        /// The CPU that took no interrupts.
         cpu: usize,
         /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for a handler.
         cause: &'static str,
     },
     /// A handler dealt with one interrupt. A handler keeps running while more interrupts wait.
     Interrupt {
-        /// The CPU.
+        /// The CPU on which the handler ran.
         cpu: usize,
         /// The disk that raised the interrupt; `None` if the network card did.
         disk: Option<DeviceId>,
@@ -102,14 +103,14 @@ pub enum Activity {
     },
     /// A CPU spun for a lock.
     LockWait {
-        /// The CPU.
+        /// The CPU that spun.
         cpu: usize,
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
     },
-    /// A CPU held a lock, and another CPU was spinning for the lock when it was released.
+    /// A CPU held a lock, and at the release another CPU was spinning for the lock.
     LockHold {
-        /// The CPU.
+        /// The CPU that held the lock.
         cpu: usize,
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
@@ -117,22 +118,22 @@ pub enum Activity {
     /// A task was in a function, on a CPU or asleep. Only the main functions of reclaim, compaction and the OOM killer,
     /// and the functions that wait in reclaim, are recorded.
     Function {
-        /// The task.
+        /// The task that was in the function.
         task: TaskId,
-        /// The function.
+        /// The function in which the task was.
         func: Func,
     },
     /// A task slept and gave a reason for that.
     Wait {
-        /// The task.
+        /// The task that slept.
         task: TaskId,
-        /// The reason.
+        /// The reason that the task gave.
         reason: WaitReason,
     },
-    /// A request was under way, from its submission until a handler ended it. Requests that were merged are one slice,
-    /// which begins with the first of them.
+    /// A request was under way, from its submission until a handler ended it. Merged requests are one slice, which
+    /// begins when the first of them was submitted.
     Request {
-        /// The disk.
+        /// The disk that served the request.
         disk: DeviceId,
         /// Direction of the request.
         operation: Operation,
@@ -154,7 +155,8 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Returns whether the slice shows something that delays the interrupts of CPU `of`.
+    /// Returns whether the activity is recorded if [`TraceConfig::waits_of`] is `of`. This is true for disk requests
+    /// and packets, and for activities that delay the interrupts of CPU `of`.
     pub(crate) const fn is_wait_of(&self, of: usize) -> bool {
         match *self {
             Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
@@ -168,8 +170,8 @@ impl Activity {
     }
 }
 
-/// Returns whether the trace records calls of a function. It records functions that are called rarely compared with the
-/// work that each call does.
+/// Returns whether the trace records calls of a function. Only functions that do much work in each call, and so are
+/// called rarely, are recorded.
 pub(crate) const fn is_recorded(func: Func) -> bool {
     matches!(
         func,
@@ -185,7 +187,7 @@ pub(crate) const fn is_recorded(func: Func) -> bool {
     )
 }
 
-/// The disk, direction and blocks of a request. These identify the request between its submission and its end.
+/// The disk, direction and blocks of a request, by which the end of a request is matched with its submission.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Way {
     pub(crate) disk: DeviceId,
@@ -201,13 +203,15 @@ impl Way {
     }
 }
 
-/// A request that is under way: when it was submitted, and when the disk finished it.
+/// The two times of a request that is under way: when it was submitted, and when the disk finished it (`None` before
+/// that).
 pub(crate) struct Pending {
     pub(crate) submitted: u64,
     pub(crate) done: Option<u64>,
 }
 
-/// The requests of a command that have ended so far. The requests of a command were merged and are served together.
+/// A command that is being ended, with the sums over those of its requests that have ended so far. The requests of a
+/// command were merged and are served together.
 pub(crate) struct Command {
     pub(crate) submitted: u64,
     pub(crate) block: u64,

@@ -22,12 +22,12 @@ use crate::task_id::TaskId;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Number of the random stream that every kind of schedule but `pct` uses.
+/// Number of the random stream that all kinds of schedule except `pct` use.
 const STREAM: u64 = u64::MAX - 1;
 /// Number of the random stream that the schedule `pct` uses.
 const PCT_STREAM: u64 = u64::MAX - 2;
 
-/// The point of a run at which a schedule is asked for a decision.
+/// The kinds of points of a run at which a schedule is asked for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Point {
     /// After a step, at a `cond_resched`, or before the task takes a lock or a per-CPU slot.
@@ -36,12 +36,13 @@ pub(crate) enum Point {
     Waits,
 }
 
-/// The decision of a schedule at a point. The default is to continue unchanged.
+/// The decision of a schedule at a point of a run. By default, the task continues unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Time that is added to the step, ps.
+    /// Time by which the step takes longer, ps.
     pub(crate) delay: u64,
-    /// `true` if the task yields its CPU. It does so only if it may be taken off and another task waits for the CPU.
+    /// `true` if the task is to yield its CPU. It does so only if it may be preempted and another task waits for the
+    /// CPU.
     pub(crate) gives_up: bool,
     /// The new rank of the task; `None` if the rank stays.
     pub(crate) rank: Option<u64>,
@@ -50,16 +51,16 @@ pub(crate) struct Turn {
 /// The running task or handler about which a schedule decides.
 #[derive(Clone, Copy)]
 pub(crate) struct Runner {
-    /// The task; `None` in a handler.
+    /// The task; `None` if a handler runs.
     pub(crate) task: Option<TaskId>,
-    /// `true` if another task could run now but has no CPU, or is held back because of its rank.
+    /// `true` if another task could run but does not, because it has no CPU or is held back by its rank.
     pub(crate) holds_back: bool,
 }
 
 /// The source of all random decisions about the order of CPUs and tasks. A run asks its schedule for decisions. The
 /// points at which it asks depend only on the earlier decisions, so that a run can be replayed.
 pub(crate) trait Schedule {
-    /// Returns whether [`Schedule::turn`] has to be called at each point.
+    /// Returns whether [`Schedule::turn`] has to be called at each point of the run.
     fn sees_steps(&self) -> bool;
 
     /// Returns whether only one CPU runs at a time. This is the CPU whose task has the lowest rank of all runnable
@@ -67,14 +68,14 @@ pub(crate) trait Schedule {
     /// these virtual CPUs.
     fn is_by_rank(&self) -> bool;
 
-    /// Returns the rank of a new task.
+    /// Returns the rank with which a new task begins. A task with a lower rank runs first.
     fn rank(&mut self) -> u64;
 
     /// Returns the decision about the running task or handler at a point of the run.
     fn turn(&mut self, runner: Runner, at: Point) -> Turn;
 
-    /// Draws the CPU that gets a lock which is handed over at random. Returns its place, below `waiting`, among the
-    /// CPUs that wait for the lock.
+    /// Draws the CPU that gets a lock, if a lock is handed over at random. `waiting` CPUs wait for the lock; returns
+    /// the place of the drawn one among them, from 0.
     fn winner(&mut self, waiting: u64) -> u64;
 }
 

@@ -18,33 +18,33 @@ use crate::task_id::TaskId;
 /// Parameters of a schedule by random priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pct {
-    /// Largest number of ordered steps on which a bug may depend and still be found, at least 1. The order of tasks
-    /// changes at `depth` - 1 steps.
+    /// Largest number of steps, at least 1, on whose order a bug may depend. Such a bug is found with a known
+    /// probability. The order of tasks changes at `depth` - 1 steps.
     pub depth: u32,
-    /// Number of steps, at least 1, from the start of the run. The steps at which the order of tasks changes are drawn
-    /// from these. The best value is the number of steps of the whole run.
+    /// Length of the first part of the run, in steps; at least 1. The steps at which the order of tasks changes are
+    /// drawn from this part. The best value is the number of steps of the whole run.
     pub steps: u64,
     /// Number of steps that a task may take while another task could run, before it falls to the lowest priority.
     pub patience: u64,
 }
 
-/// New tasks draw ranks below this number; tasks that have fallen to a low priority have ranks above it. A low rank is
-/// a high priority.
+/// The rank that separates new tasks from fallen ones. New tasks draw lower ranks; tasks that have fallen to a low
+/// priority have higher ranks. A low rank is a high priority.
 const FALLEN: u64 = 1 << 63;
 
 pub(crate) struct Priorities {
     patience: u64,
     chance: Rng,
-    /// Steps at which the order is still to change, each with the rank that the running task gets at this step. The
+    /// Steps at which the order is still to change. Each has the rank that the task running at this step gets. The
     /// earliest step is the last in the list.
     changes: Vec<(u64, u64)>,
-    /// The rank given to the last task that fell to the lowest priority. The next such task gets a higher rank, which
-    /// is a still lower priority.
+    /// The rank of the task that was the last to fall to the lowest priority. The next task that falls gets a higher
+    /// rank, which is a still lower priority.
     lowest: u64,
     /// Number of steps that tasks have taken so far.
     steps: u64,
-    /// For each task, the number of steps that it has taken while another task could run, since this number last
-    /// exceeded `patience`.
+    /// For each task, the number of steps that it has taken while another task could run. The number starts again at 0
+    /// when it exceeds `patience`.
     gone_on: Vec<u64>,
 }
 
@@ -70,8 +70,8 @@ impl Priorities {
         self.lowest
     }
 
-    /// Counts a step of a task, if another task could run (`holds_back`). Returns whether the task has now taken more
-    /// than `patience` such steps; if so, the count starts again at 0.
+    /// Counts a step of a task if another task could run (`holds_back`). Returns whether the task has now taken more
+    /// than `patience` such steps. If it has, its count starts again at 0.
     fn is_spent(&mut self, task: TaskId, holds_back: bool) -> bool {
         let number = task.0 as usize;
         if self.gone_on.len() <= number {

@@ -10,9 +10,10 @@ use machine::Nanos;
 pub struct Perturb {
     /// Probability, in units of 1/65536, that a step takes longer.
     pub delay_chance: u32,
-    /// Longest delay; all lengths up to it are equally likely.
+    /// Longest delay. All delays up to it are equally likely.
     pub delay_max: Nanos,
-    /// Probability, in units of 1/65536, that a task gives up its CPU at a step at which it may be taken off.
+    /// Probability, in units of 1/65536, that a task gives up its CPU at a step. This happens only at steps at which
+    /// the task may be preempted.
     pub yield_chance: u32,
 }
 

@@ -10,7 +10,8 @@ use std::sync::Arc;
 pub struct Decisions {
     is_by_rank: bool,
     sees_steps: bool,
-    /// The decisions, each with its number: how many times the run had asked the schedule before this decision.
+    /// The decisions, each with the number of times that the schedule had been asked before. This number includes the
+    /// times when the schedule decided to continue unchanged.
     answers: Vec<(u64, Answer)>,
 }
 

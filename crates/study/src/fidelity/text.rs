@@ -6,27 +6,27 @@ use report::{grid, markdown};
 
 use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 
-/// The format of the tables: for a terminal, or Markdown.
+/// Says whether tables are laid out for a terminal or written as Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// Columns separated by blanks.
+    /// Tables for a terminal, whose columns are separated by blanks.
     Plain,
-    /// Markdown.
+    /// Tables in Markdown.
     Markdown,
 }
 
 /// Returns the summary as text: two lines for each experiment, and two for all experiments together. The first line
-/// counts all rows, the second only figures that are not left to chance.
+/// counts all published figures, the second leaves out those that are left to chance.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let (head, lines) = summary_lines(all);
     grid(&head, lines, look, SUMMARY_NUMBERS)
 }
 
-/// Indices of those columns of the summary that hold figures.
+/// Indices of the summary's columns that hold numbers, not words.
 const SUMMARY_NUMBERS: std::ops::Range<usize> = 2..7;
 
-/// Indices of those columns of the table of figures that hold figures.
+/// Indices of the columns that hold numbers, not words, in a table of published figures.
 const FIGURE_NUMBERS: std::ops::Range<usize> = 2..8;
 
 /// Returns the summary as a table of cells.
@@ -36,8 +36,8 @@ pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
     cells(&head, lines, SUMMARY_NUMBERS)
 }
 
-/// Returns the figures of an experiment as a table of cells; with `misses`, only figures whose level, sign or size is
-/// missed.
+/// Returns the published figures of an experiment as a table of cells. With `misses`, the table has only the figures
+/// that the simulation misses in some aspect (see [`missed`]).
 #[must_use]
 pub fn figures_grid(it: &Fidelity, misses: bool) -> grid::Grid {
     let (head, lines) = figure_lines(it, misses);
@@ -84,8 +84,8 @@ fn summary_lines(all: &[Fidelity]) -> ([&'static str; 8], Vec<Vec<String>>) {
     (head, lines)
 }
 
-/// Returns a line of text for each published figure; with `misses`, only for figures whose level, sign or size is
-/// missed.
+/// Returns a text with a line for each published figure. With `misses`, the text has only the figures that the
+/// simulation misses in some aspect (see [`missed`]).
 #[must_use]
 pub fn figures(it: &Fidelity, misses: bool, look: Look) -> String {
     let (head, lines) = figure_lines(it, misses);
@@ -111,7 +111,8 @@ fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<Str
     (head, lines)
 }
 
-/// Returns the aspects that a figure misses, among the aspects that count: `level`, `sign`, `size`.
+/// Returns the aspects in which the simulation misses a published figure: its `level`, and the `sign` or the `size` of
+/// the kernel's effect. Aspects that do not count are left out.
 #[must_use]
 pub fn missed(cell: &Cell) -> Vec<&'static str> {
     let level = (cell.counts && !cell.is_met).then_some("level");
@@ -123,7 +124,8 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
     level.into_iter().chain(effect).collect()
 }
 
-/// Returns in words which aspects of a figure chance decides (the level, the effect or both), and why.
+/// Returns in words why chance decides whether a figure is met. If chance decides only the level (the figure itself) or
+/// only the kernel's effect, the text says which. The text is empty if chance decides neither.
 #[must_use]
 pub fn left_to_chance(cell: &Cell) -> String {
     let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);
@@ -180,7 +182,7 @@ fn told(Worst { row, kernel, published, simulated }: &Worst) -> String {
     format!("{row}, {kernel}: {here} for {}", number(*published))
 }
 
-/// Returns a change as a signed percentage; `new` for a change from zero, `gone` for a change to zero.
+/// Returns a change as text: a signed percentage, `new` for a change from zero, or `gone` for a change to zero.
 fn change(share: f64) -> String {
     match share {
         share if share.is_infinite() => "new".into(),
@@ -191,7 +193,7 @@ fn change(share: f64) -> String {
     }
 }
 
-/// Returns a number as text: a whole number without decimals, a small number with two.
+/// Returns a number as text: without decimals if it is whole or at least 1000, otherwise with two.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 || value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

@@ -4,8 +4,8 @@ use super::{Plan, Run};
 use grounds::job::Job;
 use std::fmt::Write as _;
 
-/// Memory that a run takes in addition to the memory for each page, MiB. Between 14 and 17 were measured for `anon`,
-/// `randread`, `scan` and `thp` at scale 1/64.
+/// Fixed amount of memory that a run takes, MiB. Each page of the simulated machine takes some bytes more
+/// ([`BYTES_PER_PAGE`]). Between 14 and 17 were measured for `anon`, `randread`, `scan` and `thp` at scale 1/64.
 const MEMORY_MIB: u64 = 16;
 
 /// Bytes that a run takes for each page of its machine's memory: the smallest and the largest value measured for usual
@@ -51,15 +51,15 @@ pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     text
 }
 
-/// Returns the length of a run relative to a run with the experiment's own parameters; 1 if parameters do not determine
-/// the length.
+/// Returns how many times as long a run is as a run with the experiment's own parameters. Returns 1 if the parameters
+/// do not determine the length.
 fn longer(plan: &Plan, run: &Run) -> f64 {
     let own = Job { params: plan.experiment.params.clone(), ..(*run.job).clone() };
     let times = [&*run.job, &own].map(|job| plan.workload.time_s(job).filter(|time| *time > 0));
     times[0].zip(times[1]).map_or(1.0, |(time, usual)| time as f64 / usual as f64)
 }
 
-/// Returns a time as text for people.
+/// Returns a time of `seconds` seconds as text for people.
 fn seconds(seconds: f64) -> String {
     match seconds {
         few if few < 1.0 => "1 s".to_owned(),

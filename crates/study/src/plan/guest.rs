@@ -8,9 +8,9 @@ use placed::Error;
 
 impl Request {
     /// Returns the request at the size that its experiment states for runs with a guest, with a note about it. If no
-    /// ground is a guest, returns the request unchanged. An emulated guest takes many minutes for the full size, and
-    /// does almost no work in a run that ends by time. All grounds get the guest's size, so that runs are comparable.
-    /// Values that the user gave are not replaced.
+    /// ground is a guest, returns the request unchanged. The reason for this size is that an emulated guest is slow: it
+    /// takes many minutes for the full size, and does almost no work in a run of fixed duration. All grounds get the
+    /// guest's size, so that runs are comparable. Values that the user gave are not replaced.
     ///
     /// # Errors
     /// When the experiment cannot be read.

@@ -9,7 +9,8 @@ use grounds::job::Job;
 use std::collections::BTreeMap;
 
 impl Plan {
-    /// Returns the user's settings that the runs of some columns do not read, each with the reason.
+    /// Returns a line for each setting by the user that the runs of some columns do not read. The line states the
+    /// reason.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let mut found: Vec<(String, Vec<usize>)> = Vec::new();
@@ -39,7 +40,11 @@ impl Plan {
     fn groups_too_new(&self) -> Option<String> {
         let is_too_old = |column: &usize| {
             let run = self.runs.iter().find(|run| run.column == *column && !run.is_real());
-            run.is_some_and(|run| !run.job.machine.groups.is_empty() && is_before_groups(&run.job.kernel))
+            run.is_some_and(|run| {
+                let groups = &run.job.machine.groups;
+                let is_version_1 = groups.iter().any(|group| group.soft_mib.is_some());
+                !groups.is_empty() && !is_version_1 && is_before_groups(&run.job.kernel)
+            })
         };
         let old: Vec<usize> = (0..self.columns.len()).filter(is_too_old).collect();
         (!old.is_empty()).then(|| {
@@ -52,7 +57,7 @@ impl Plan {
         })
     }
 
-    /// Returns the ids of `columns` in one text, without the settings that all columns share.
+    /// Returns the ids of `columns` in one text. The ids lack the settings that all columns of the plan share.
     fn names_of(&self, columns: &[usize]) -> String {
         let is_common =
             |(key, value): &(&String, &String)| self.columns.iter().all(|it| it.set.get(*key) == Some(*value));
@@ -107,8 +112,8 @@ const GROUPS_AS_OF: &str = "Linux 6.1";
 /// Name of the library's kernel. It is derived from a kernel of an old release, but does not stand for that release.
 const OF_LIBRARY: &str = "highwater";
 
-/// Returns whether a kernel is older than control groups of version 2, by its name or by the name of its nearest base
-/// that has a version.
+/// Returns whether a kernel is older than control groups of version 2. This is known from the version in its name, or
+/// in the name of its nearest base that has a version.
 fn is_before_groups(kernel: &Kernel) -> bool {
     let mut names = std::iter::once(&kernel.name).chain(&kernel.bases).take_while(|name| *name != OF_LIBRARY);
     names.find_map(|name| versions::version(name)).is_some_and(|version| version < FIRST_WITH_GROUPS)
@@ -128,7 +133,8 @@ fn set_by_hand(run: &Run, set: &BTreeMap<String, String>) -> Vec<&'static Choice
     choices
 }
 
-/// Returns the value of the key `what` in a job's kernel, or the fact `what` about its machine.
+/// Returns the value of the key `what` in a job's kernel. If `what` is `memory nodes`, `swap slots` or `synchronous
+/// swap`, returns this fact about the job's machine instead.
 fn value_of(job: &Job, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some(job.machine.memory.nodes.len().to_string()),

@@ -20,12 +20,13 @@ use report::{Table, TableHead, rows};
 use std::borrow::Borrow;
 use std::hash::Hasher;
 
-/// Figures of a control group that count as main rows if the command line gives the group.
+/// Figures of a control group. If the command line gives a group, the rows with these figures of the group count as
+/// main rows.
 const GROUP_ROWS: [&str; 4] = ["memory.peak", "pgscan", "pgsteal", "max"];
 
 /// A run of one of several plans, and its place in the order of the runs of all plans.
 struct Turn<'p> {
-    /// The turn's number among the runs of all plans.
+    /// Number of the run among the runs of all plans.
     number: usize,
     plan: &'p Plan,
     run: &'p Run,
@@ -54,7 +55,9 @@ impl Turn<'_> {
         watch.began(self.number, &run.title, &progress);
         let mut outcome = plan.carry_out(run, &progress);
         watch.ended(self.number);
-        if let (Some((store, key)), Ok(outcome)) = (&kept, &mut outcome) {
+        // A store has no failed runs.
+        let outcome_kept = outcome.as_mut().ok().filter(|outcome| outcome.killed.is_empty());
+        if let (Some((store, key)), Some(outcome)) = (&kept, outcome_kept) {
             store.keep(key, outcome)?;
             // A store keeps no durations of operations. They are dropped here, too, so that the report does not depend
             // on which runs were stored.
@@ -63,8 +66,9 @@ impl Turn<'_> {
         outcome
     }
 
-    /// Returns the place of a run among those runs of its plan that happen in real time. Runs are ordered by seed, and
-    /// go back and forth over the columns, so that drift of the computer affects all columns alike.
+    /// Returns the sort key by which the real-time runs of a plan are ordered. The runs of the first seed come first.
+    /// The order of columns is reversed from one seed to the next, so that drift of the computer affects all columns
+    /// alike.
     fn place(&self) -> (u64, usize) {
         let Run { column, seed, .. } = self.run;
         let round = seed - self.plan.seeds[0];
@@ -78,7 +82,8 @@ impl Run {
         Job { seed: self.seed, ..(*self.job).clone() }
     }
 
-    /// Returns whether the run requests only such data as a store keeps: figures, and nothing recorded over time.
+    /// Returns whether the run requests figures alone, without a profile and without data over time. A store keeps only
+    /// figures.
     fn wants_figures_alone(&self) -> bool {
         let Job { profile, series_every, memory_every, generations_every, trace, .. } = &*self.job;
         !profile && series_every.is_none() && memory_every.or(*generations_every).is_none() && trace.is_none()
@@ -100,7 +105,8 @@ impl Plan {
         self.by_seed(|keys, seed| keys.of_seed(seed))
     }
 
-    /// Returns the hash of each run's key and the run's name, in order. The hash names the run's file in a store.
+    /// Returns two things for each run, in the order of the runs: the hash of the run's key, which names the run's file
+    /// in a store, and the run's name.
     pub fn names(&self) -> impl Iterator<Item = (String, Identity)> {
         self.by_seed(|keys, seed| keys.name(seed))
     }
@@ -156,7 +162,7 @@ impl Plan {
         results.pop().expect("one plan has one result").1
     }
 
-    /// Returns a failed run with its reason.
+    /// Returns the description of a failed run, with `failure` as the reason.
     fn failure(&self, run: &Run, failure: Failure) -> JobFailure {
         let Run { column, seed, replay, .. } = run;
         JobFailure { column: self.columns[*column].id.clone(), seed: *seed, failure, replay: replay.clone() }
@@ -179,7 +185,8 @@ impl Plan {
         main.into_iter().flat_map(|main| std::iter::once(main).chain(others.clone())).map(str::to_owned).collect()
     }
 
-    /// Returns the notes beside the figures: skipped grounds, and facts about each ground that runs in real time.
+    /// Returns the notes that the report shows beside the figures: which grounds were left out, and facts about each
+    /// ground that runs in real time.
     fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut notes = Vec::new();
         for Ended { run, outcome } in ended {
@@ -208,7 +215,13 @@ impl Plan {
         let mut columns = self.columns.clone();
         for (run, result) in became {
             match result {
-                Ok(outcome) => ended.push(Ended { run, outcome }),
+                Ok(outcome) => {
+                    if let Some(failure) = outcome.loss() {
+                        columns[run.column].add_failure(&reason(&failure), self.seeds.len());
+                        failures.push(self.failure(run, failure));
+                    }
+                    ended.push(Ended { run, outcome });
+                }
                 Err(failure) => {
                     columns[run.column].add_failure(&reason(&failure), self.seeds.len());
                     failures.push(self.failure(run, failure));
@@ -227,6 +240,7 @@ impl Plan {
             notes: self.notes(&ended),
         };
         let (mut profile, mut series, mut memory, mut traces) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut without_figures = Vec::new();
         let (mut curves, mut rows) = (Vec::new(), vec![vec![Vec::new(); self.seeds.len()]; self.columns.len()]);
         let (mut generations, mut histograms, mut kernel_logs) = (Vec::new(), Vec::new(), Vec::new());
         for Ended { run, outcome } in ended {
@@ -247,15 +261,21 @@ impl Plan {
             }
             series.extend(outcome.series.map(|series| RunSeries { column, seed, series }));
             traces.extend(outcome.trace.map(|trace| RunTrace { title: run.title.clone(), trace }));
-            rows[run.column][(run.seed - self.seeds[0]) as usize] = outcome.rows;
+            if outcome.killed.is_empty() {
+                rows[run.column][(run.seed - self.seeds[0]) as usize] = outcome.rows;
+            } else {
+                // What such a run counted is shown only in its kernel log and series.
+                without_figures.extend(outcome.rows);
+            }
         }
-        let table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
+        let mut table = Table::of_runs(head, &rows, self.experiment.published.as_ref());
+        table.add_without_figures(&without_figures);
         let table = Table { histograms, main_rows: self.main_rows(&table), ..table };
         Results { table, profile, series, memory, generations, kernel_logs, traces, curves, failures }
     }
 }
 
-/// Returns the reason for a failure without details that vary by seed, such as `out of memory`.
+/// Returns the reason for a failure, such as `out of memory`. Details that vary from seed to seed are left out.
 fn reason(Failure(message): &Failure) -> String {
     let line = message.lines().next().unwrap_or_default();
     let line = [" (task ", " (at "].iter().filter_map(|word| line.find(word)).min().map_or(line, |end| &line[..end]);

@@ -29,7 +29,7 @@ pub const OF_MACHINE: &str = "machine.";
 pub const OF_PARAMS: &str = "params.";
 
 impl Set {
-    /// Returns whether the key belongs to kernels.
+    /// Returns whether the key is a key of kernel files.
     #[must_use]
     pub fn is_of_kernel(&self) -> bool {
         !self.key.starts_with(OF_MACHINE) && !self.key.starts_with(OF_PARAMS)
@@ -39,13 +39,13 @@ impl Set {
 /// A machine and the workload's parameters, each possibly changed.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The machine.
+    /// The machine, after the changes.
     pub machine: Arc<Machine>,
-    /// Name or file of the machine, with changes.
+    /// Name or file of the machine, followed by the changes to its keys.
     pub machine_word: String,
     /// The workload's parameters.
     pub params: Node,
-    /// Name or file of the experiment, with changes.
+    /// Name or file of the experiment, followed by the changes to its parameters.
     pub experiment_word: String,
     /// The changed values, by key.
     pub set: BTreeMap<String, String>,
@@ -109,11 +109,11 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     Error { place: None, message: format!("{}: {why}", given.join(" ")) }
 }
 
-/// Returns an error about a control group that the command line gives, so that its message names the option of the
-/// command line and not a place in the machine file.
+/// Changes an error about a control group that the command line gives: the message then names the option of the command
+/// line, not a place in the machine file. Returns the changed error.
 ///
 /// # Errors
-/// When the error is not about such a group. The error is then returned unchanged.
+/// When `error` is not about such a group. `error` is then returned unchanged.
 fn of_group(error: Error, groups: &[Asked]) -> Result<Error, Error> {
     let place = error.place.as_ref().filter(|place| place.line == 0).map(|place| place.file.to_string());
     let option = place.and_then(|place| groups.iter().rev().find_map(|group| group.option_at(&place)));
@@ -132,7 +132,8 @@ pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<St
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }
 
-/// Refuses keys whose prefix does not fit their owner (the machine, the workload or the kernels).
+/// Refuses keys with a wrong prefix: keys of the machine begin with [`OF_MACHINE`], parameters of the workload with
+/// [`OF_PARAMS`], and keys of kernels with neither.
 ///
 /// # Errors
 /// When there is such a key. The error names the first one and its right name. Unknown keys are refused where they are

@@ -25,7 +25,7 @@ use super::{
 };
 use figures::figure::Row;
 
-/// The columns, in order; docs/sweeps.md describes them.
+/// The columns of a run's file, in order, as a Parquet schema; docs/sweeps.md describes them.
 const SCHEMA: &str = "message highwater {
     required binary run (UTF8);
     required binary experiment (UTF8);
@@ -138,7 +138,7 @@ fn contents(bytes: Vec<u8>) -> Result<Contents, String> {
     Ok((footer, lines.collect::<Result<_, String>>()?))
 }
 
-/// Returns the name of each column.
+/// Returns the name of each column of a file, in order.
 #[cfg(test)]
 pub(super) fn names() -> Vec<String> {
     let lines = SCHEMA.lines().filter_map(|line| line.trim().strip_prefix("required "));

@@ -27,7 +27,7 @@ struct Head {
     digest: String,
 }
 
-/// Name of the head's entry in the footer.
+/// Key of the footer's entry that holds the [`Head`], as JSON.
 const HEAD: &str = "highwater.run";
 const DECIDED_BY: &str = "highwater.key";
 
@@ -111,7 +111,7 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the word by which files state whether higher or lower values are better.
+/// Returns the word that stands for `better` in files. It says whether higher or lower values of a row are better.
 #[must_use]
 pub const fn better_word(better: Better) -> &'static str {
     match better {
@@ -126,7 +126,7 @@ fn better_of(word: &str) -> Result<Better, String> {
     known.into_iter().find(|better| better_word(*better) == word).ok_or_else(|| format!("`better` is `{word}`"))
 }
 
-/// Returns the word by which files state a format, such as `decimals-2`.
+/// Returns the word that stands for a format in files, such as `decimals-2`.
 pub(super) fn format_word(format: Format) -> String {
     match format {
         Format::Decimals(decimals) => format!("decimals-{decimals}"),

@@ -10,7 +10,8 @@ use sha2::{Digest as _, Sha256};
 use grounds::job::Job;
 use report::Column;
 
-/// Version of the format of keys and files. A program with another version of the format does not find these files.
+/// Version of the format of keys and files. A program does not find files that were made with another version of the
+/// format.
 pub const FORMAT: u32 = 1;
 
 /// The name of a run in a store: experiment, machine, scale, kernel, changes and seed.
@@ -18,13 +19,13 @@ pub const FORMAT: u32 = 1;
 pub struct Identity {
     /// Name of the experiment.
     pub experiment: String,
-    /// Name of the machine, with its changes.
+    /// Name of the machine, followed by the changes to its keys.
     pub machine: String,
     /// The scale, as text.
     pub scale: String,
     /// Name of the kernel.
     pub kernel: String,
-    /// Values that were changed in addition to those of the named files, by key.
+    /// The values that the user set in place of those in the named files, by key.
     pub set: BTreeMap<String, String>,
     /// The random seed.
     pub seed: u64,
@@ -57,7 +58,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Makes the key of a simulated job, which is a run of `column`.
+    /// Makes the key of a simulated job, one of the runs of the table's column `column`.
     #[must_use]
     pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
         SeedKeys::of_job(job, column, workload).of_seed(job.seed)
@@ -73,7 +74,7 @@ pub struct SeedKeys {
     before: String,
     /// The key's text after the line of the seed.
     behind: String,
-    /// State of the hasher after the text before the seed's line.
+    /// State of the hasher after it has taken in the part of the key's text that precedes the line of the seed.
     hasher: Sha256,
 }
 
@@ -99,7 +100,8 @@ impl SeedKeys {
         Self::of_lines(identity, lines)
     }
 
-    /// Makes the keys from an identity and the lines of the key's text, in any order and without the seed's line.
+    /// Makes the keys from an identity and from the lines of a key's text. The lines may have any order, and the seed's
+    /// line must not be among them.
     fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
         let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
         for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {
@@ -149,7 +151,7 @@ fn digits(hash: &[u8]) -> String {
     hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Adds a line for every value of a kernel, without the value's origin, which determines nothing.
+/// Adds to `lines` a line for every value of a kernel. The line lacks the value's origin, which does not change a run.
 fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
     for setting in &kernel.settings {
         let node = Node::new("", setting.value.clone());
@@ -160,7 +162,7 @@ fn of_kernel(kernel: &Kernel, lines: &mut Vec<String>) {
 /// Keys whose values are explanations, which do not change the result of a run.
 const PROSE: [&str; 3] = ["about", "from", "source"];
 
-/// Adds a line for each value in a tree of tables and lists.
+/// Adds to `lines` a line for each value in a tree of tables and lists. `path` is the path of the tree's root.
 fn flatten(path: &str, node: &Node, lines: &mut Vec<String>) {
     match &node.value {
         Value::Text(text) => lines.push(format!("{path} = {text:?}")),

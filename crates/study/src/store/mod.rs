@@ -174,8 +174,8 @@ impl Store {
         Ok(runs)
     }
 
-    /// Copies the runs of another store that this store lacks. Returns how many runs were copied, and how many this
-    /// store already had.
+    /// Copies from `other` the runs that are not in this store. Returns the number of copied runs, and the number of
+    /// runs that were in both stores.
     ///
     /// # Errors
     /// When a file in either store is damaged or cannot be read or written, or when a run has different outcomes in the
@@ -201,7 +201,7 @@ impl Store {
         Ok((copied, there))
     }
 
-    /// Returns the paths of the runs' files, by name.
+    /// Returns the paths of the runs' files, sorted by name.
     fn files(&self) -> Result<Vec<PathBuf>, Failure> {
         let entries = fs::read_dir(&self.folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
         let entries = entries.map_err(|error| self.failed("cannot read", &self.folder, &error))?;
@@ -228,7 +228,8 @@ impl Store {
         Ok(Some(run))
     }
 
-    /// Writes the file of a run completely, synced to the disk, or not at all.
+    /// Writes the file of a run and syncs it to the disk. If this fails, the file does not exist in part: it is
+    /// complete or not there.
     fn write(&self, hash: &str, bytes: &[u8]) -> Result<(), Failure> {
         let path = self.path(hash);
         let written = Draft::beside(&path).and_then(|draft| {
@@ -244,7 +245,7 @@ impl Store {
     }
 }
 
-/// Fails for any folder if this build cannot read and write runs' files.
+/// Checks that this build can read and write runs' files. The message of the error names `folder`.
 ///
 /// # Errors
 /// When this crate was built without its feature `parquet`.

@@ -11,7 +11,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Flags, Kind, Request};
 
-/// The format.
+/// The format `blkparse`: block requests as blkparse prints them.
 pub static FORMAT: Format = Format {
     name: "blkparse",
     about: "blktrace, as blkparse prints it",
@@ -22,7 +22,7 @@ pub static FORMAT: Format = Format {
 /// Size of a sector, bytes.
 const SECTOR: u64 = 512;
 
-/// Returns `true` if the line begins as an event does.
+/// Returns `true` if a line has the form of an event, so that an input of such lines is recognised as text of blkparse.
 fn is_line(line: &[u8]) -> bool {
     let ([device, cpu, _, time, _, action], count) = first_fields(line);
     count == 6
@@ -47,7 +47,7 @@ fn open(start: Start<'_>, _: &Options) -> Result<Opened, String> {
 
 struct Blkparse {
     action: u8,
-    /// `true` after the first line of the summary.
+    /// `true` once the first line of the summary at the end of the output has been read.
     is_summary: bool,
 }
 

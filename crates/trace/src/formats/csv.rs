@@ -6,12 +6,12 @@ use crate::operation::Operation;
 use crate::read::{Columns, Options, Parser, Role, Shape, Sink, Start};
 use crate::request::{Flags, Kind, Request};
 
-/// The format.
+/// The format `csv`: comma-separated values.
 pub static FORMAT: Format =
     Format { name: "csv", about: "comma-separated values, columns by name or `--columns`", recognise, open };
 
-/// Names of columns that are known without `--columns`: the role, the unit (of a time in ns, of others in bytes), the
-/// names in lower case.
+/// Columns that are recognised without `--columns`. Each entry has the role of such columns, their unit (ns for a time,
+/// otherwise bytes), and their names in lower case.
 const KNOWN: [(Role, u64, &[&str]); 11] = [
     (Role::Time, SECOND, &["time", "timestamp", "ts", "time_s", "timestamp_s", "seconds", "sec"]),
     (Role::Time, 1_000_000, &["time_ms", "timestamp_ms", "ts_ms", "ms"]),
@@ -25,10 +25,11 @@ const KNOWN: [(Role, u64, &[&str]); 11] = [
     (Role::File, 1, &["file", "filename", "path", "device", "device_id", "dev", "disk", "volume"]),
     (Role::Task, 1, &["pid", "tid", "task", "process"]),
 ];
-/// Names of columns of keys.
+/// Names of columns, in lower case, that are known to hold the keys of objects.
 const KEYS: [&str; 7] = ["key", "id", "obj_id", "object", "object_id", "obj", "url"];
 
-/// Where each role's field is, from 0, and its unit.
+/// For each role, the index of the field with this role in a line, and the unit of the field; `None` if no field has
+/// the role.
 #[derive(Clone, Copy, Debug, Default)]
 struct Places([Option<(usize, u64)>; 7]);
 
@@ -41,7 +42,7 @@ impl Places {
         self.0[role as usize].get_or_insert((at, unit));
     }
 
-    /// Returns the places by the names of a heading.
+    /// Finds the column of each role by the column names in `fields`, the heading of the file.
     fn by_heading(fields: &Fields) -> Self {
         let mut places = Self::default();
         for (at, name) in fields.iter().enumerate() {
@@ -56,7 +57,8 @@ impl Places {
         places
     }
 
-    /// Returns the places of the columns that a user names. `heading` has the first line's fields.
+    /// Finds the columns that a user names. A name is looked up in `heading`, the fields of the first line; a number
+    /// counts columns from 1.
     fn by_user(columns: &Columns, heading: &Fields) -> Result<Self, String> {
         let mut places = Self::default();
         for column in &columns.0 {
@@ -88,7 +90,8 @@ impl Places {
     }
 }
 
-/// Returns the unit that the user names, for a role.
+/// Reads the unit that the user gave for a column with the role `role`: a unit of time as a number of ns, or a number
+/// of bytes.
 fn unit_of(role: Role, unit: &str) -> Result<u64, String> {
     let found = match (role, unit) {
         (Role::Time, "s") => Some(SECOND),
@@ -106,7 +109,8 @@ fn unit_of(role: Role, unit: &str) -> Result<u64, String> {
     })
 }
 
-/// Returns the unit of a column that the user named without a unit: that of its name where it is known.
+/// Returns the unit of a column for which the user gave no unit. If the column's name is known for the role, this is
+/// the unit of that name; otherwise it is a second for times, and 1 for other roles.
 fn default_unit(role: Role, name: &str) -> u64 {
     let name = name.to_ascii_lowercase();
     let known = KNOWN.iter().find(|(known, _, names)| *known == role && names.contains(&name.as_str()));
@@ -121,10 +125,10 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Most fields of a line that are kept.
+    /// Largest number of fields of a line that are kept.
     const MOST: usize = 1000;
 
-    /// Splits a line; a field in quotation marks may have separators.
+    /// Splits a line at separators and keeps its fields. A separator between quotation marks does not split the line.
     pub(super) fn split(&mut self, line: &[u8], separator: u8) {
         self.text.clear();
         self.ends.clear();
@@ -247,8 +251,8 @@ impl Parser for Csv {
     }
 }
 
-/// Returns what the field of an operation means: a word, the letters of a block layer (`WS`), a SCSI command in
-/// hexadecimal, or 0 and 1 for read and write.
+/// Returns the operation and the flags that a field states. The field may be a word, the letters of the kernel's block
+/// layer (such as `WS`), a SCSI command in hexadecimal, or 0 for a read and 1 for a write.
 pub(super) fn operation_of(text: &[u8]) -> Result<(Operation, Flags), String> {
     let lower = text.to_ascii_lowercase();
     let plain = |operation| Ok((operation, Flags::NONE));

@@ -11,7 +11,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `damo`: the text of `damo report raw`.
 pub static FORMAT: Format = Format {
     name: "damo",
     about: "DAMON records, as `damo report raw` prints them",
@@ -77,7 +77,8 @@ impl Damo {
     }
 }
 
-/// Returns start, end and number of accesses of a line such as `563ebaa00000-563ebc99e000(  31.617 MiB):        1`, or
+/// Reads the start, the end and the number of accesses of a region of memory from a line such as
+/// `563ebaa00000-563ebc99e000(  31.617 MiB):        1`, or
 /// `563ebaa00000-563ebadf3000 (   3.949 MiB)           0    -1`.
 fn region(line: &[u8]) -> Option<(u64, u64, u64)> {
     let open = line.iter().position(|byte| *byte == b'(')?;
@@ -90,7 +91,8 @@ fn region(line: &[u8]) -> Option<(u64, u64, u64)> {
     (start < end).then_some((start, end, accesses))
 }
 
-/// Returns the time of a text such as `8 m 59.809 s`, `104.599 ms`, `0 ns`, or a bare number of ns, in µs.
+/// Converts a duration to µs. The text is of the form `8 m 59.809 s`, `104.599 ms` or `0 ns`, or is a bare number of
+/// ns.
 fn duration(text: &[u8]) -> Option<u64> {
     let mut sum = 0_u64;
     let mut parts = fields(text).peekable();

@@ -7,7 +7,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// Version 2.
+/// Version 2 of the format of fio's I/O logs.
 pub static V2: Format = Format {
     name: "fio-2",
     about: "fio's write_iolog, version 2",
@@ -15,7 +15,7 @@ pub static V2: Format = Format {
     open: |_, _: &Options| Ok(opened(false)),
 };
 
-/// Version 3.
+/// Version 3 of the format of fio's I/O logs.
 pub static V3: Format = Format {
     name: "fio-3",
     about: "fio's write_iolog, version 3",

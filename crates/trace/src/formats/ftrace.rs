@@ -23,7 +23,7 @@ use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, PAGE_BYTES, Request};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// The format.
+/// The format `ftrace`: the kernel's filemap events as text.
 pub static FORMAT: Format = Format {
     name: "ftrace",
     about: "ftrace text of filemap events (trace-cmd report, tracefs, perf script)",
@@ -39,10 +39,11 @@ pub static FORMAT: Format = Format {
 
 /// Longest time that a read is held back, µs.
 const HELD_US: u64 = 100_000;
-/// Largest number of requests that are held back: a bound of memory, for traces whose time does not advance.
+/// Largest number of requests that are held back. If the times in a trace do not advance, this limit bounds the use of
+/// memory.
 const HELD_MAX: usize = 1 << 16;
 
-/// An event.
+/// An event of the kernel, from one line of the input.
 struct Event<'a> {
     task: &'a [u8],
     time_us: u64,
@@ -50,7 +51,7 @@ struct Event<'a> {
     rest: &'a [u8],
 }
 
-/// Returns the event of a line such as
+/// Reads the event from a line such as
 /// `less-901  [005] .....  72.532039: mm_filemap_get_pages: dev=253:3 ino=13f730 ofs=0-4095`. The command may have
 /// blanks; the field of flags may be missing.
 fn event(line: &[u8]) -> Option<Event<'_>> {
@@ -93,7 +94,7 @@ fn cpu_field(line: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Returns the value of `name=value` or `name value`.
+/// Searches the fields of an event for `name=value` or `name value`, and returns the value.
 fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut words = fields(rest);
     while let Some(word) = words.next() {
@@ -107,20 +108,20 @@ fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// What is known of the end of a file, pages.
+/// What is known of the length of a file, in pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
-    /// The size, if the user gave it.
+    /// Size of the file, bytes, if the user gave it.
     size: Option<u64>,
-    /// The end of the last page that was added to the page cache.
+    /// The page number after the last page that was added to the page cache.
     added: u64,
-    /// The last page at which a read began.
+    /// The highest page number at which a read began.
     begun: u64,
 }
 
 impl Ends {
-    /// Returns the end of the file, if it is known. Readahead stops at the end of a file, so the last page ever added
-    /// is the last of the file, unless a read began behind it.
+    /// Returns the number of pages of the file, if it is known. Readahead stops at the end of a file, so the last page
+    /// that was ever added to the page cache is taken as the last of the file, unless a read began after it.
     const fn known(self) -> Option<u64> {
         match self.size {
             Some(bytes) => Some(bytes.div_ceil(PAGE_BYTES)),
@@ -130,16 +131,16 @@ impl Ends {
     }
 }
 
-/// A request in the order of events.
+/// A request that is held back until no later event can change it or a request before it.
 struct Held {
     request: Request,
     is_open: bool,
 }
 
-/// A read that may go on.
+/// A read that the next event of its task may continue.
 #[derive(Clone, Copy)]
 struct Open {
-    /// Number of the request since the start.
+    /// Number of the request, counted from the first request of the input.
     number: u64,
     last_start: u64,
     end: u64,
@@ -150,11 +151,12 @@ struct Ftrace {
     sizes: BTreeMap<String, u64>,
     ends: HashMap<u32, Ends>,
     held: VecDeque<Held>,
-    /// Number of requests that left `held`.
+    /// Number of requests that have left the list `held`.
     passed: u64,
-    /// The read of each task that may go on, by task.
+    /// For each task, its last read, which the next events of the task may continue.
     open: HashMap<u32, Open>,
-    /// The first page that fault-around mapped for a task, and its request.
+    /// For each task, the number of the request for its last fault-around. A fault-around maps several pages, so a
+    /// later event may correct the page in this request.
     around: HashMap<u32, u64>,
 }
 
@@ -246,7 +248,7 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a read of a block device.
+    /// Adds the read of a block device that an event reports.
     fn block(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
         let numbers = value(rest, b"sector").and_then(number).zip(value(rest, b"size").and_then(number));
         let (sector, size) = numbers.ok_or("expected device, sector= and size=")?;
@@ -258,7 +260,7 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a write.
+    /// Adds the write of a file that an event reports.
     fn write(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
         let numbers = value(rest, b"pos").and_then(number).zip(value(rest, b"len").and_then(number));
         let (offset, len) = numbers.ok_or("expected pos and len")?;
@@ -270,7 +272,8 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Takes a step of a read from `start` to `end`.
+    /// Handles an event of a read from `start` to `end`: continues the task's last read if the event belongs to it, and
+    /// otherwise begins a new one.
     fn read(&mut self, base: Request, start: u64, end: u64, sink: &mut Sink) {
         let ends = self.ends.entry(base.file).or_default();
         ends.begun = ends.begun.max(start / PAGE_BYTES);
@@ -288,7 +291,7 @@ impl Ftrace {
         self.open.insert(base.task, Open { number, last_start: start, end });
     }
 
-    /// Returns the number of the file.
+    /// Returns the number of the file with this device and inode in the sink's table of names. A new file is added.
     fn file(&mut self, device: &[u8], inode: u64, sink: &mut Sink) -> u32 {
         let device = String::from_utf8_lossy(device).replace(',', ":");
         let name = format!("{device} {inode:x}");
@@ -298,7 +301,7 @@ impl Ftrace {
         file
     }
 
-    /// Appends a request; the task's read that may have gone on is closed. Returns the request's number.
+    /// Appends a request and returns its number. The last read of `task` is thus complete, and is closed.
     fn add(&mut self, request: Request, is_open: bool, task: u32, sink: &mut Sink) -> u64 {
         if let Some(open) = self.open.remove(&task) {
             self.close(open.number, sink);
@@ -312,7 +315,7 @@ impl Ftrace {
         self.held.get_mut(usize::try_from(number.checked_sub(self.passed)?).ok()?)
     }
 
-    /// Cuts the range of a read to its file.
+    /// Marks a read as complete. If the end of its file is known, cuts off the part of the read beyond it.
     fn close(&mut self, number: u64, sink: &mut Sink) {
         let ends = |file: u32| self.ends.get(&file).and_then(|ends| ends.known());
         let Some(held) = number.checked_sub(self.passed).and_then(|at| self.held.get_mut(at as usize)) else { return };
@@ -331,7 +334,8 @@ impl Ftrace {
         }
     }
 
-    /// Passes on the requests that are complete, up to the first that is not.
+    /// Passes the held requests to `sink` in their order, up to the first read that may still go on. A read that was
+    /// held too long counts as complete.
     fn pass(&mut self, now_us: u64, sink: &mut Sink) -> Result<(), String> {
         while let Some(Held { request, is_open }) = self.held.front() {
             if *is_open {

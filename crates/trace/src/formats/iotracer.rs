@@ -16,7 +16,7 @@ use crate::read::{Options, Parser, Shape, Sink};
 use crate::request::{Flags, Kind, PAGE_BYTES, Request};
 use std::collections::HashMap;
 
-/// The format.
+/// The format `iotracer`: csv files of IO Tracer.
 pub static FORMAT: Format = Format {
     name: "iotracer",
     about: "IO Tracer's csv: fs, ds, cache, pagefault",
@@ -31,7 +31,7 @@ pub static FORMAT: Format = Format {
     open: |_, _: &Options| -> Result<Opened, String> { Ok((Shape::Lines, Kind::Ranges, Box::<IoTracer>::default())) },
 };
 
-/// A file of IO Tracer.
+/// The kind of output file of IO Tracer. Each kind has its own columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum File {
     Calls,
@@ -40,7 +40,7 @@ enum File {
     Faults,
 }
 
-/// Returns the file that a line is from.
+/// Returns which of the files of IO Tracer a line comes from; none if it fits none of them.
 fn kind_of(fields: &Fields) -> Option<File> {
     let field = |at: usize| fields.get(at).unwrap_or_default();
     date_micros(field(0))?;
@@ -69,7 +69,8 @@ struct IoTracer {
 }
 
 impl IoTracer {
-    /// Returns the number of a file. Its name is that of its first event.
+    /// Returns the number of a file, which is known by its device and inode, or by its name if `inode` is 0. A new file
+    /// gets the name `name`.
     fn file(&mut self, name: &[u8], device: u64, inode: u64, sink: &mut Sink) -> u32 {
         if inode == 0 {
             return sink.files.intern(name);
@@ -167,7 +168,8 @@ impl IoTracer {
     }
 }
 
-/// Returns what a call does; `None` for those that do not concern contents.
+/// Returns the operation of the call that is called `name`, with its flags; `None` if the call does not concern the
+/// contents of a file.
 fn call_of(name: &[u8]) -> Option<(Operation, Flags)> {
     let operation = match name {
         b"READ" | b"DIO_READ" => Operation::Read,

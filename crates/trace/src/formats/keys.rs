@@ -5,7 +5,7 @@ use super::{Format, Opened, most_lines};
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `keys`: each line is the key of an object.
 pub static FORMAT: Format = Format {
     name: "keys",
     about: "keys, one in a line: numbers or texts",
@@ -13,10 +13,12 @@ pub static FORMAT: Format = Format {
     open: |_, _: &Options| -> Result<Opened, String> { Ok((Shape::Lines, Kind::Objects, Box::new(Keys))) },
 };
 
-/// Longest key of a text that is recognised, bytes. Longer ones are read if the user names the format.
+/// Length of the longest key, bytes, with which a text is still recognised as keys. A text with longer keys is read
+/// only if the user names the format.
 const LONGEST: usize = 250;
 
-/// Each line is one word, in valid UTF-8 without signs that other formats have between fields.
+/// Returns whether each of the first lines is a key: one word in valid UTF-8, without the characters that other formats
+/// have between fields.
 fn recognise(start: Start<'_>) -> bool {
     let is_key = |line: &[u8]| {
         let is_plain =
@@ -41,7 +43,7 @@ impl Parser for Keys {
     }
 }
 
-/// Returns the key of a word: 7 for `7`, but a hash for `07`.
+/// Returns the key for a word. A decimal number is its own key; for any other text, also for `07`, the key is a hash.
 pub(super) fn key_of(word: &[u8]) -> u64 {
     let is_plain = word == b"0" || word.first() != Some(&b'0');
     number(word).filter(|_| is_plain).unwrap_or_else(|| key(word))

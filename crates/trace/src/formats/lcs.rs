@@ -15,7 +15,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `lcs`: binary traces of libCacheSim.
 pub static FORMAT: Format = Format {
     name: "lcs",
     about: "libCacheSim, versions 1 to 8",
@@ -25,7 +25,7 @@ pub static FORMAT: Format = Format {
 
 const MAGIC: [u8; 8] = 0x1234_5678_9abc_def0_u64.to_le_bytes();
 const HEAD: usize = 8192;
-/// Width of a record, by version less 1.
+/// Number of bytes of a record in each version of the format, from version 1 on.
 const WIDTHS: [usize; 8] = [24, 28, 36, 40, 44, 52, 68, 100];
 
 fn open(start: Start<'_>, _: &Options) -> Result<Opened, String> {
@@ -67,7 +67,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("a record has these bytes"))
 }
 
-/// Returns what the number of an operation in libCacheSim means: 0 is no statement, which counts as a read.
+/// Returns the operation that a number means in libCacheSim. The numbers for "no operation" and "invalid" count as a
+/// read, because a trace with these numbers does not state operations.
 fn operation_of(number: u32) -> Result<Operation, String> {
     match number {
         // nop, get, gets, read

@@ -24,21 +24,21 @@ mod tests;
 use crate::read::{Options, Parser, Shape, Start};
 use crate::request::Kind;
 
-/// Name of the format `.hwtrace`, which is mapped and needs no reader.
+/// Name of this project's own format `.hwtrace`. A file in this format is mapped, so it needs no parser.
 pub const OWN: &str = "hwtrace";
 
-/// What opening an input gives: its shape, what its requests address, and the reader.
+/// The result of opening an input: its form (lines or records), what its requests address, and a reader for it.
 pub type Opened = (Shape, Kind, Box<dyn Parser>);
 
-/// A format.
+/// A format of traces: its name, how it is recognised, and how it is read.
 pub struct Format {
-    /// Name on command lines.
+    /// Name of the format on command lines.
     pub name: &'static str,
-    /// The tool or collection that writes it, for people.
+    /// The tool that writes this format, or the collection whose traces have it, in words for people.
     pub about: &'static str,
-    /// Returns `true` if an input with this start is in this format.
+    /// Returns `true` if an input that begins with these bytes is in this format.
     pub recognise: fn(Start<'_>) -> bool,
-    /// Makes the reader.
+    /// Makes a reader for an input that begins with these bytes.
     pub open: fn(Start<'_>, &Options) -> Result<Opened, String>,
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// All formats but `.hwtrace`, in the order of recognition.
+/// All formats except `.hwtrace`, in the order in which an input is tested for them.
 pub static ALL: [&Format; 15] = [
     &lcs::FORMAT,
     &vscsi::V2,
@@ -67,16 +67,16 @@ pub static ALL: [&Format; 15] = [
     &keys::FORMAT,
 ];
 
-/// Returns the format of this name.
+/// Returns the format that is called `name`.
 ///
 /// # Errors
-/// When there is none: with the names that there are.
+/// When there is no such format. The error lists the names of all formats.
 pub fn by_name(name: &str) -> Result<&'static Format, String> {
     let found = ALL.iter().find(|format| format.name == name);
     found.copied().ok_or_else(|| format!("there is no format `{name}`: expected one of {}", names()))
 }
 
-/// Returns the format of an input.
+/// Recognises the format of an input by its first bytes.
 ///
 /// # Errors
 /// When none is recognised.
@@ -85,7 +85,7 @@ pub fn recognise(start: Start<'_>) -> Result<&'static Format, String> {
     found.copied().ok_or_else(|| format!("its format is not recognised: name it with `--from`, one of {}", names()))
 }
 
-/// Returns the names of all formats, for messages.
+/// Returns the names of all formats, separated by commas, for messages.
 #[must_use]
 pub fn names() -> String {
     let mut names: Vec<_> = ALL.iter().map(|format| format.name).collect();
@@ -93,7 +93,7 @@ pub fn names() -> String {
     names.join(", ")
 }
 
-/// Returns `true` if the start is a text, and `fits` is true of at least half of its first lines.
+/// Returns whether the start of an input is text, and `fits` returns `true` for at least half of its first lines.
 fn most_lines(start: Start<'_>, fits: impl Fn(&[u8]) -> bool) -> bool {
     const LINES: usize = 50;
     let (mut all, mut fitting) = (0, 0);

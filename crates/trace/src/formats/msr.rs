@@ -7,7 +7,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `msr`: block traces of MSR Cambridge.
 pub static FORMAT: Format = Format {
     name: "msr",
     about: "MSR Cambridge block traces (SNIA)",

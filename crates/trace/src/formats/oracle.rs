@@ -5,7 +5,7 @@ use super::{Format, Opened};
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `oracleGeneral` of libCacheSim.
 pub static FORMAT: Format = Format {
     name: "oracleGeneral",
     about: "libCacheSim, with each object's next request",
@@ -17,7 +17,7 @@ pub static FORMAT: Format = Format {
 
 const WIDTH: usize = 24;
 
-/// The fields of a record.
+/// The fields of a record of the format `oracleGeneral`.
 pub(super) struct Fields {
     seconds: u64,
     object: u64,
@@ -35,7 +35,8 @@ pub(super) fn fields(record: &[u8]) -> Option<Fields> {
     })
 }
 
-/// There is no magic number: the times must not fall, and each next request must come later.
+/// Returns whether an input looks like this format, which has no magic number. In records of this format, times never
+/// decrease, and the next request for an object comes later than the record.
 fn recognise(start: Start<'_>) -> bool {
     if start.is_text() || start.bytes.len() < WIDTH || (start.is_all && !start.bytes.len().is_multiple_of(WIDTH)) {
         return false;

@@ -3,12 +3,13 @@
 use std::hash::Hasher as _;
 use twox_hash::XxHash64;
 
-/// Returns the fields of a line between blanks.
+/// Splits a line at blanks and returns the fields that are not empty.
 pub fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// Returns the first `N` fields of a line between blanks, and how many the line has (at most `N`).
+/// Returns the first `N` fields of a line, which are separated by blanks, and how many of them the line has. Missing
+/// fields are empty.
 pub fn first_fields<const N: usize>(line: &[u8]) -> ([&[u8]; N], usize) {
     let mut found = [&b""[..]; N];
     let mut count = 0;
@@ -19,7 +20,7 @@ pub fn first_fields<const N: usize>(line: &[u8]) -> ([&[u8]; N], usize) {
     (found, count)
 }
 
-/// Returns a decimal number without a sign.
+/// Reads a decimal number without a sign.
 pub fn number(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 20 {
         return None;
@@ -30,7 +31,7 @@ pub fn number(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Returns a hexadecimal number, with or without `0x`.
+/// Reads a hexadecimal number, with or without `0x` before it; `None` for any other text.
 pub fn hex(text: &[u8]) -> Option<u64> {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
     if digits.is_empty() || digits.len() > 16 {
@@ -39,7 +40,7 @@ pub fn hex(text: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0_u64, |value, byte| Some(value << 4 | u64::from(char::from(*byte).to_digit(16)?)))
 }
 
-/// Returns a number as C writes it: decimal, hexadecimal after `0x`, or octal after `0`.
+/// Reads a number that is written as in C: decimal, hexadecimal after `0x`, or octal after `0`.
 pub fn c_number(text: &[u8]) -> Option<u64> {
     if text.starts_with(b"0x") {
         return hex(text);
@@ -47,7 +48,8 @@ pub fn c_number(text: &[u8]) -> Option<u64> {
     number(text)
 }
 
-/// Returns a decimal number with an optional fraction in units of `unit_ns` nanoseconds, as µs, rounded down.
+/// Reads a time: a decimal number with an optional fraction, in units of `unit_ns` nanoseconds. Returns the time in µs,
+/// rounded down.
 pub fn micros(text: &[u8], unit_ns: u64) -> Option<u64> {
     let (whole, fraction) = match text.iter().position(|byte| *byte == b'.') {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -75,7 +77,8 @@ pub fn key(text: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Returns the time of `YYYY-MM-DD HH:MM:SS.ffffff` since 1970, µs, with no time zone.
+/// Reads a date and time such as `YYYY-MM-DD HH:MM:SS.ffffff`. Returns the time from 1970 until then, µs, without
+/// regard to time zones.
 pub fn date_micros(text: &[u8]) -> Option<u64> {
     let (date, time) = (text.get(..10)?, text.get(11..)?);
     if date[4] != b'-' || date[7] != b'-' || !matches!(text[10], b' ' | b'T') {
@@ -92,7 +95,7 @@ pub fn date_micros(text: &[u8]) -> Option<u64> {
     Some(days * 86_400_000_000 + clock_micros(time)?)
 }
 
-/// Returns the time of `HH:MM:SS[.ffffff]` since midnight, µs.
+/// Reads a time of day such as `HH:MM:SS[.ffffff]`. Returns the time since midnight, µs.
 pub fn clock_micros(text: &[u8]) -> Option<u64> {
     if text.len() < 8 || text[2] != b':' || text[5] != b':' {
         return None;
@@ -102,7 +105,8 @@ pub fn clock_micros(text: &[u8]) -> Option<u64> {
     (hours < 24 && minutes < 60 && seconds < 61_000_000).then_some((hours * 60 + minutes) * 60_000_000 + seconds)
 }
 
-/// Returns a text for messages.
+/// Returns the first 40 bytes of a text for use in an error message. Bytes that are not UTF-8, and control characters,
+/// are replaced.
 pub fn lossy(text: &[u8]) -> String {
     kit::shown::harmless(&String::from_utf8_lossy(&text[..text.len().min(40)])).into_owned()
 }

@@ -7,7 +7,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink};
 use crate::request::{Kind, Request};
 
-/// The format.
+/// The format `twitter`: Twitter's cache traces of 2020.
 pub static FORMAT: Format = Format {
     name: "twitter",
     about: "Twitter's cache traces (2020)",
@@ -15,7 +15,8 @@ pub static FORMAT: Format = Format {
     open: |_, _: &Options| -> Result<Opened, String> { Ok((Shape::Lines, Kind::Objects, Box::new(Twitter))) },
 };
 
-/// Returns the seven columns.
+/// Splits a line into its seven columns, which are separated by commas. Only the second column, the key, may contain
+/// commas.
 fn parts(line: &[u8]) -> Option<[&[u8]; 7]> {
     let mut parts = [&b""[..]; 7];
     let mut from_right = line.rsplitn(6, |byte| *byte == b',');
@@ -46,7 +47,7 @@ impl Parser for Twitter {
     }
 }
 
-/// Returns what an operation of memcached does.
+/// Returns the operation of a request that corresponds to the memcached command `name`; `None` for any other word.
 pub(super) fn operation_of(name: &[u8]) -> Option<Operation> {
     match name {
         b"get" | b"gets" => Some(Operation::Read),

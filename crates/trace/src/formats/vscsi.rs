@@ -20,7 +20,7 @@ use crate::operation::Operation;
 use crate::read::{Options, Parser, Shape, Sink, Start};
 use crate::request::{Kind, Request};
 
-/// Version 1.
+/// Version 1 of the format of vscsi traces.
 pub static V1: Format = Format {
     name: "vscsi-1",
     about: "vscsiStats, version 1",
@@ -28,7 +28,7 @@ pub static V1: Format = Format {
     open: |_, _: &Options| Ok(Layout::V1.open()),
 };
 
-/// Version 2.
+/// Version 2 of the format of vscsi traces.
 pub static V2: Format = Format {
     name: "vscsi-2",
     about: "vscsiStats, version 2",
@@ -36,10 +36,10 @@ pub static V2: Format = Format {
     open: |_, _: &Options| Ok(Layout::V2.open()),
 };
 
-/// Size of a block, bytes.
+/// Size of a block of the disk, bytes.
 const BLOCK: u64 = 512;
 
-/// Places of the fields.
+/// Offsets of the fields in a record, bytes, and the record's width.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     number: u8,
@@ -53,7 +53,8 @@ impl Layout {
     const V1: Self = Self { number: 1, width: 32, command: 12, version: 14, len: 4 };
     const V2: Self = Self { number: 2, width: 40, command: 0, version: 2, len: 8 };
 
-    /// Looks at the first records: each has the version and a known command.
+    /// Returns whether an input is in this layout: each of its first records must have the layout's version and a known
+    /// command.
     fn recognise(self, start: Start<'_>) -> bool {
         const RECORDS: usize = 16;
         let mut records = start.bytes.chunks_exact(self.width).take(RECORDS).peekable();
@@ -93,10 +94,11 @@ impl Parser for Layout {
     }
 }
 
-/// Returns what a SCSI command does: READ and WRITE with 6, 10, 12 and 16 bytes, SYNCHRONIZE CACHE, UNMAP.
+/// Returns the operation of a SCSI command. Known are READ and WRITE with 6, 10, 12 and 16 bytes, SYNCHRONIZE CACHE,
+/// and UNMAP.
 ///
 /// # Errors
-/// For other commands.
+/// For all other commands.
 pub fn operation_of(command: u64) -> Result<Operation, String> {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Ok(Operation::Read),

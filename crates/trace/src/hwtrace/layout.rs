@@ -3,13 +3,15 @@
 use crate::operation::Operation;
 use crate::request::{Flags, Kind, Request};
 
-/// The first bytes of a file. The first byte and the line ends show damage by a transfer as text.
+/// The first bytes of a file. A transfer of the file as text would change the first byte or the line ends, and so shows
+/// itself.
 pub const MAGIC: [u8; 8] = *b"\x89HWT\r\n\x1a\n";
 /// The last bytes of a file.
 pub const END: [u8; 8] = *b"HWT\x1aend\n";
-/// The version that is written and read.
+/// The version of the format `.hwtrace`. Only this version is written and read.
 pub const VERSION: u32 = 1;
-/// Length of the header, bytes. A multiple of a record, so that mapped records are aligned.
+/// Length of the header, bytes. It is a multiple of [`RECORD`], so that the records are aligned when the file is
+/// mapped.
 pub const HEADER: usize = 64;
 /// Length of the trailer, bytes.
 pub const TRAILER: usize = 32;
@@ -17,7 +19,7 @@ pub const TRAILER: usize = 32;
 pub const RECORD: usize = 32;
 /// Length of an entry of the table of sections, bytes.
 pub const ENTRY: usize = 32;
-/// Largest number of sections.
+/// Largest number of sections of a trace file.
 pub const SECTIONS_MAX: usize = 1024;
 
 /// Name of the section of records.
@@ -68,7 +70,7 @@ pub const fn encode(request: &Request) -> [u8; RECORD] {
     record
 }
 
-/// Returns the request of a record. Every record gives a request.
+/// Decodes a record to its request. Every sequence of 32 bytes gives a request.
 #[inline]
 #[must_use]
 pub fn decode(record: &[u8; RECORD]) -> Request {
@@ -86,12 +88,12 @@ pub fn decode(record: &[u8; RECORD]) -> Request {
     }
 }
 
-/// Returns the number in the first four bytes.
+/// Returns the number in the four bytes of `bytes` from byte `at` on; `None` if they are not all there.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Returns the number in the first eight bytes.
+/// Returns the number in the eight bytes of `bytes` from byte `at` on; `None` if they are not all there.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }

@@ -35,7 +35,8 @@ mod writer;
 pub use open::{Requests, Trace};
 pub use writer::Writer;
 
-/// What a trace says of itself, a JSON object. Readers keep the keys that they do not know. Keys of this project:
+/// The metadata of a trace: a JSON object that says where the trace comes from and what it lacks. Readers keep keys
+/// that they do not know. This project writes these keys:
 ///
 /// | key | value |
 /// | --- | --- |

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::ops::{Deref, Range};
 use std::path::Path;
 
-/// A complete trace in the format `.hwtrace`, readable by several threads at once.
+/// A complete trace in the format `.hwtrace`. Several threads may read it at once.
 #[derive(Debug)]
 pub struct Trace {
     bytes: Bytes,
@@ -23,7 +23,7 @@ pub struct Trace {
     metadata: Metadata,
 }
 
-/// The bytes of a trace.
+/// The bytes of a trace: a mapped file, or memory of this program.
 #[derive(Debug)]
 enum Bytes {
     Mapped(Mmap),
@@ -42,10 +42,10 @@ impl Deref for Bytes {
     }
 }
 
-/// A table of names within the bytes.
+/// The place of a table of names among the bytes of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 struct Table {
-    /// First byte of the ends.
+    /// Offset of the numbers that say where each name begins and where the last one ends.
     at: usize,
     /// Number of names.
     len: usize,
@@ -77,10 +77,11 @@ impl Trace {
         Self::map_quick(&file, &name)
     }
 
-    /// Maps a trace that is open, and checks it as [`open`](Self::open) does. `name` stands for the file in errors.
+    /// Maps the trace in an open file, and checks it as [`open`](Self::open) does. `name` stands for the file in
+    /// errors.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn map(file: &File, name: &str) -> Result<Self, Wrong> {
         let trace = Self::map_quick(file, name)?;
         trace.check_records().map_err(|what| Wrong::of(name, what))?;
@@ -109,10 +110,10 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Makes a trace in memory, without names.
+    /// Makes a trace in memory, without names of files and tasks.
     ///
     /// # Errors
-    /// When a request has a [fault](Request::fault): with its number.
+    /// When a request has a [fault](Request::fault). The error has the number of the request.
     pub fn from_requests(kind: Kind, requests: impl IntoIterator<Item = Request>) -> Result<Self, Wrong> {
         let mut writer = Writer::new(Vec::new(), kind).expect("a buffer takes all bytes");
         for request in requests {
@@ -123,13 +124,13 @@ impl Trace {
         Self::from_bytes(finished.expect("a buffer takes all bytes"), "requests")
     }
 
-    /// Returns what the requests address.
+    /// Returns what the requests of the trace address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Returns the number of requests.
+    /// Returns the number of requests in the trace.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -142,7 +143,7 @@ impl Trace {
         self.len() == 0
     }
 
-    /// Returns request `number`, from 0.
+    /// Returns the request with the number `number`, counted from 0; `None` if there is no such request.
     #[inline]
     #[must_use]
     pub fn get(&self, number: usize) -> Option<Request> {
@@ -156,14 +157,15 @@ impl Trace {
         Requests(self.records().iter())
     }
 
-    /// Returns the requests of a range of numbers, which is cut to the trace's.
+    /// Returns the requests whose numbers lie in `numbers`. Numbers that the trace does not have are ignored.
     #[must_use]
     pub fn part(&self, numbers: Range<usize>) -> Requests<'_> {
         let end = numbers.end.min(self.len());
         Requests(self.records()[numbers.start.min(end)..end].iter())
     }
 
-    /// Returns the name of a file; `None` if the trace has none for this number. Names may be any bytes.
+    /// Returns the name of the file with the number `number`; `None` if the trace has no name for it. A name may
+    /// contain any bytes.
     #[must_use]
     pub fn file_name(&self, number: u32) -> Option<&[u8]> {
         name_in(&self.bytes, self.files, number as usize)
@@ -175,7 +177,7 @@ impl Trace {
         self.files.len
     }
 
-    /// Returns the name of a task; `None` if the trace has none for this number.
+    /// Returns the name of the task with the number `number`; `None` if the trace has no name for it.
     #[must_use]
     pub fn task_name(&self, number: u32) -> Option<&[u8]> {
         name_in(&self.bytes, self.tasks, number as usize)
@@ -187,7 +189,7 @@ impl Trace {
         self.tasks.len
     }
 
-    /// Returns what the trace says of itself.
+    /// Returns what the trace says of itself, such as its source.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -198,7 +200,7 @@ impl Trace {
         self.bytes[self.records.clone()].as_chunks().0
     }
 
-    /// Checks everything but the records.
+    /// Opens the trace that `bytes` contain, and checks all of its sections except the records.
     fn check(bytes: Bytes) -> Result<Self, String> {
         let (kind, table_at, table) = check_ends(&bytes)?;
         let mut trace = Self {
@@ -246,7 +248,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Checks the records and their sum.
+    /// Checks the checksum of the records, and then each record.
     fn check_records(&self) -> Result<(), String> {
         let contents = &self.bytes[self.records.clone()];
         let table_at = u64_at(&self.bytes, self.bytes.len() - TRAILER).unwrap_or(0) as usize;
@@ -285,7 +287,8 @@ impl Iterator for Requests<'_> {
 
 impl ExactSizeIterator for Requests<'_> {}
 
-/// Checks header and trailer. Returns what is addressed, the first byte of the table of sections, and the table.
+/// Checks the header and the trailer of a trace. Returns what the requests address, the offset of the table of
+/// sections, and the bytes of this table.
 fn check_ends(bytes: &[u8]) -> Result<(Kind, usize, &[u8]), String> {
     if !bytes.starts_with(&layout::MAGIC) {
         return Err("byte 0: not a trace of this program: expected one that `trace convert` wrote".to_owned());
@@ -322,7 +325,8 @@ fn check_ends(bytes: &[u8]) -> Result<(Kind, usize, &[u8]), String> {
     Ok((kind, table_at, table))
 }
 
-/// Returns the bytes of the section of an entry, which must end before the table.
+/// Returns the place, in bytes, of the section that `entry` of the table describes. The section must end before the
+/// table, which begins at byte `table_at`.
 fn section_of(entry: &[u8; ENTRY], table_at: usize) -> Result<Range<usize>, String> {
     let (at, bytes) = (u64_at(entry, 8).unwrap_or(0), u64_at(entry, 16).unwrap_or(0));
     let end = at.checked_add(bytes).filter(|end| *end <= table_at as u64 && at >= HEADER as u64 && at % 8 == 0);
@@ -330,7 +334,7 @@ fn section_of(entry: &[u8; ENTRY], table_at: usize) -> Result<Range<usize>, Stri
     Ok(at as usize..end as usize)
 }
 
-/// Returns the place of a table of names that fills a section.
+/// Finds the table of names that fills a section, and checks the table. Returns its place.
 fn table_in(bytes: &[u8], section: &Range<usize>) -> Result<Table, String> {
     let contents = &bytes[section.clone()];
     let count = u64_at(contents, 0).ok_or("it ends before the number of names")?;
@@ -349,7 +353,8 @@ fn table_in(bytes: &[u8], section: &Range<usize>) -> Result<Table, String> {
     Ok(Table { at: section.start + 8, len: count as usize })
 }
 
-/// Returns a name of a table, wherever the table's numbers point now.
+/// Returns name number `number` of a table; `None` if the table has no such name. Also returns `None` if the table's
+/// numbers point outside of `bytes`, because a mapped file may have been changed since it was checked.
 fn name_in(bytes: &[u8], table: Table, number: usize) -> Option<&[u8]> {
     if number >= table.len {
         return None;

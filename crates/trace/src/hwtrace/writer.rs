@@ -7,22 +7,22 @@ use crate::request::{Kind, Request};
 use crc32fast::Hasher;
 use std::io::{self, BufWriter, Write};
 
-/// Writes a trace, front to back: to a file, a pipe or a buffer. Keeps no record in memory.
+/// Writes a trace from beginning to end to a file, a pipe or a buffer. Keeps no request in memory.
 ///
-/// A trace that is not [finished](Self::finish) is refused by readers.
+/// Readers refuse a trace that was not [finished](Self::finish).
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: BufWriter<W>,
     kind: Kind,
     requests: u64,
-    /// Bytes written.
+    /// Number of bytes written so far.
     at: u64,
     records: Hasher,
     entries: Vec<[u8; ENTRY]>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a trace.
+    /// Begins a trace by writing its header to `out`. `kind` says what the requests of the trace address.
     ///
     /// # Errors
     /// When the header cannot be written.
@@ -55,20 +55,20 @@ impl<W: Write> Writer<W> {
         self.write(&record)
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests that were written so far.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Returns what the requests address.
+    /// Returns what the requests of the trace address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Ends the trace: writes the names of files and tasks, by number, and the metadata. A table may have fewer names
-    /// than the requests have numbers; the others have no name.
+    /// Ends the trace: writes the names of files and tasks, in the order of their numbers, and the metadata. Files or
+    /// tasks whose numbers are beyond the end of their table have no name.
     ///
     /// # Errors
     /// When something cannot be written.
@@ -116,7 +116,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Returns the section of a table of names.
+/// Encodes a table of names as the contents of a section.
 fn table_of(names: &Names) -> Vec<u8> {
     let mut section = Vec::new();
     section.extend((names.len() as u64).to_le_bytes());

@@ -2,54 +2,56 @@
 
 use hashbrown::HashTable;
 
-/// A key that was accessed.
+/// A key (page or object) that was accessed, with the counts of its accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
-    /// The key.
+    /// Number of the page or object that was accessed.
     pub key: u64,
-    /// Number of accesses.
+    /// Number of accesses to the key so far.
     pub count: u64,
-    /// A number for the user: the interval of the last access.
+    /// The interval of the last access. Only the caller sets and reads this field.
     pub interval: u32,
-    /// Place of the last access in the order of accesses.
+    /// Place of the key's last access in the order of all accesses.
     place: u32,
-    /// A number for the user: the object's size, bytes.
+    /// The object's size, bytes. Only the caller sets and reads this field.
     pub bytes: u64,
 }
 
-/// What is known of an access.
+/// The data of one access: its distance and its weight.
 pub struct Touch<'a> {
-    /// Number of other keys that were accessed since the key's last access; `None` for its first access. Of a sample:
-    /// scaled to all keys.
+    /// Number of different other keys that were accessed since the last access to this key; `None` at the key's first
+    /// access. If only a sample of the keys is kept, the number is scaled up to all keys.
     pub distance: Option<u64>,
-    /// Number of accesses for which this one stands: 1, or more of a sample.
+    /// Number of accesses for which this access stands: 1, or more if only a sample of the keys is followed.
     pub weight: u64,
-    /// The key, with this access counted.
+    /// The entry of the key that was accessed. It counts this access already.
     pub entry: &'a mut Entry,
 }
 
 /// The accesses so far, in the order of each key's last access.
 ///
-/// A set of bits has a one at the place of each key's last access, so the distance is the number of ones behind the
-/// place; sums over words of 64 bits are in a Fenwick tree. With more than `keys_max` keys, half of the keys are dropped,
-/// by a hash of the key, and from then on the others stand for all: C. Waldspurger et al., "Efficient MRC Construction
-/// with SHARDS", FAST 2015.
+/// Each access has a place. In a set of bits, the bit of a place is 1 if the place is that of some key's last access.
+/// So a reuse distance is the number of ones behind a place; a Fenwick tree keeps sums over words of 64 bits. With more
+/// than `keys_max` keys, half of the keys are dropped, chosen by a hash of the key, and from then on the kept keys
+/// stand for all: C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015.
 #[derive(Debug)]
 pub struct Reuse {
     keys_max: usize,
-    /// One in 2^shift keys is in the sample.
+    /// The sample has one key of each 2^shift keys; 0 if it has all keys.
     shift: u32,
     numbers: HashTable<u32>,
     entries: Vec<Entry>,
-    /// Number of the key whose last access is at each place; of other places, any number.
+    /// For each place, the number of the key that was accessed there. It is of use only for the key's last access: at
+    /// other places the number may be stale.
     keys_at: Vec<u32>,
     ones: Vec<u64>,
     sums: Vec<u32>,
 }
 
-/// Largest number of keys: places are twice as many, and have 32 bits.
+/// Largest number of keys that can be kept. There are twice as many places as keys, and places are numbers of 32 bits.
 const KEYS_LIMIT: usize = 1 << 30;
-/// Smallest bound: after some halvings, a sample has fewer keys, since different keys have different hashes.
+/// Smallest value of `keys_max`. A sample can always be halved until it has fewer keys than this, because different
+/// keys have different hashes.
 const KEYS_LEAST: usize = 16;
 const WORD: usize = 64;
 
@@ -61,7 +63,8 @@ const fn mix(key: u64) -> u64 {
 }
 
 impl Reuse {
-    /// Makes an empty set that keeps at most `keys_max` keys, 50 to 80 bytes each. The bound is at least 16 and at most 2^30.
+    /// Makes an empty set that keeps at most `keys_max` keys, each of which takes 50 to 80 bytes. A bound below 16
+    /// counts as 16, and one above 2^30 counts as 2^30.
     #[must_use]
     pub fn new(keys_max: usize) -> Self {
         let keys_max = keys_max.clamp(KEYS_LEAST, KEYS_LIMIT);
@@ -77,19 +80,21 @@ impl Reuse {
         }
     }
 
-    /// Returns how many keys each key stands for: 1 if all are kept.
+    /// Returns how many keys of the trace each kept key stands for. This is 1 as long as all keys are kept, and more
+    /// once they are a sample.
     #[must_use]
     pub const fn keys_per_kept(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Returns the keys that are kept.
+    /// Returns all keys of the sample, each with the counts of its accesses.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Counts an access. Returns `None` if the key is not in the sample.
+    /// Counts an access to a key, and returns the key's reuse distance and its counts. Returns `None` if the key is not
+    /// in the sample.
     #[inline]
     pub fn touch(&mut self, key: u64) -> Option<Touch<'_>> {
         let hash = mix(key);
@@ -126,7 +131,8 @@ impl Reuse {
         Some(Touch { distance, weight: 1 << self.shift, entry: &mut self.entries[number as usize] })
     }
 
-    /// Adds a key, after dropping others if there are too many. Returns `None` if that drops the key itself.
+    /// Adds a key and returns its number. If there are too many keys, first drops half of all keys; returns `None` if
+    /// the new key belongs to the dropped half.
     fn add(&mut self, entry: Entry, hash: u64) -> Option<u32> {
         while self.entries.len() >= self.keys_max {
             self.drop_half();
@@ -145,7 +151,7 @@ impl Reuse {
         Some(number)
     }
 
-    /// Halves the sample.
+    /// Drops half of the keys of the sample, chosen by a hash of the key.
     fn drop_half(&mut self) {
         self.shift += 1;
         let kept = self.keys_per_kept() - 1;
@@ -172,13 +178,15 @@ impl Reuse {
         self.keys_at.iter().enumerate().filter(is_last).map(|(_, number)| *number).collect()
     }
 
-    /// Moves the last accesses to the first places.
+    /// Moves the last accesses of all keys to the first places, in the same order, so that there is room behind them
+    /// again.
     fn make_room(&mut self) {
         let in_order = self.in_order();
         self.place(in_order);
     }
 
-    /// Puts the last accesses on the first places, in this order, with as much room behind them, or more.
+    /// Renumbers places: the last accesses of the keys `in_order` get the first places, in this order. At least as many
+    /// free places follow.
     fn place(&mut self, in_order: Vec<u32>) {
         let live = in_order.len();
         let words = (2 * live + 16 * WORD).div_ceil(WORD);
@@ -203,7 +211,7 @@ impl Reuse {
         }
     }
 
-    /// Returns the number of ones up to a place, that place included.
+    /// Returns the number of bits in `ones` that are set, from the first place up to and including `place`.
     fn count_up_to(&self, place: usize) -> u64 {
         let mut word = place / WORD;
         let mut count = u64::from((self.ones[word] << (WORD - 1 - place % WORD)).count_ones());
@@ -219,7 +227,8 @@ impl Reuse {
         self.change(place, u32::MAX);
     }
 
-    /// Adds 1, or for the largest number takes 1 off, in the tree.
+    /// Adds `by` to the number of ones at `place` in the tree of sums. With `u32::MAX`, subtracts 1, because the sums
+    /// wrap around.
     fn change(&mut self, place: usize, by: u32) {
         let mut word = place / WORD + 1;
         while word < self.sums.len() {
@@ -234,7 +243,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The distances by a list with the last access first.
+    /// Computes the reuse distances in a simple way, by a list of keys with the last accessed key first.
     fn naive(keys: &[u64]) -> Vec<Option<u64>> {
         let mut list = Vec::<u64>::new();
         let mut distances = Vec::new();

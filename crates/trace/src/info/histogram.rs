@@ -1,6 +1,7 @@
-//! [`Histogram`]: counts of numbers, exact below 512 and within 0.2 % above.
+//! [`Histogram`]: counts of numbers, exact below 1024 and within 0.2 % above.
 
-/// Counts of numbers. Between two powers of two lie 512 buckets of equal width.
+/// A histogram of whole numbers. Numbers below 1024 have a bucket each; above, the range from a power of two to the
+/// next is divided into 512 buckets of equal width.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -10,13 +11,13 @@ pub struct Histogram {
 const BITS: u32 = 9;
 const PARTS: u64 = 1 << BITS;
 
-/// Returns the bucket of a number.
+/// Returns the index of the bucket in which `value` is counted.
 const fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
     (shift as u64 * PARTS + (value >> shift)) as usize
 }
 
-/// Returns the first number of a bucket, and the number of numbers.
+/// Returns the smallest number that belongs to a bucket, and how many numbers belong to it.
 const fn span(bucket: usize) -> (u64, u64) {
     let bucket = bucket as u64;
     if bucket < 2 * PARTS {
@@ -27,7 +28,7 @@ const fn span(bucket: usize) -> (u64, u64) {
 }
 
 impl Histogram {
-    /// Counts a number `times` times.
+    /// Counts the number `value` as often as `times` says.
     #[inline]
     pub fn add(&mut self, value: u64, times: u64) {
         let bucket = bucket(value);
@@ -44,7 +45,8 @@ impl Histogram {
         self.total
     }
 
-    /// Returns how many numbers are below `end`; within a bucket, they are taken to be spread evenly.
+    /// Returns how many of the counted numbers are below `end`. If `end` lies within a bucket, the numbers in this
+    /// bucket are taken to be spread evenly over it.
     #[must_use]
     pub fn below(&self, end: u64) -> u64 {
         let last = bucket(end);
@@ -57,7 +59,9 @@ impl Histogram {
         whole + part
     }
 
-    /// Returns the number that is not below a share of the numbers: the first of its bucket. `None` if there is none.
+    /// Returns a quantile: the smallest counted number such that at least the share `share` (0 to 1) of all counted
+    /// numbers are not larger. The result is rounded down to the first number of its bucket. Returns `None` if nothing
+    /// was counted.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));

@@ -19,13 +19,13 @@ use hashbrown::{HashMap, HashSet};
 use histogram::Histogram;
 use popularity::Popularity;
 
-/// Bounds of a description.
+/// Limits for the description of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Number of pages or objects that are followed; if the trace has more, a sample stands for all. Each takes 50 to 80
     /// bytes.
     pub objects_max: usize,
-    /// Number of intervals into which the time is divided.
+    /// Number of intervals into which the duration of the trace is divided.
     pub intervals: usize,
 }
 
@@ -35,77 +35,79 @@ impl Default for Limits {
     }
 }
 
-/// An interval of a trace.
+/// The accesses in one interval of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// Accesses.
+    /// Number of accesses in the interval.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of the accesses that write.
     pub writes: u64,
-    /// Different objects that were accessed: the working set.
+    /// Number of different objects that were accessed in the interval (its working set).
     pub objects: u64,
-    /// Objects that were not accessed before.
+    /// Number of objects that were accessed in the interval for the first time in the trace.
     pub new_objects: u64,
-    /// Bytes of the requests that access something.
+    /// Total length of the requests that access something, bytes.
     pub bytes: u64,
 }
 
-/// A file of a trace.
+/// A file of a trace, and how much it was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileUse {
     /// Number of the file.
     pub file: u32,
-    /// Pages that were read.
+    /// Number of reads of pages of the file. A page that is read again counts again.
     pub reads: u64,
-    /// Pages that were written.
+    /// Number of writes of pages of the file. A page that is written again counts again.
     pub writes: u64,
 }
 
-/// What a trace does, in numbers.
+/// A summary of what the requests of a trace do, in figures.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// What the requests address.
+    /// Whether the requests address ranges of files, or objects.
     pub kind: Kind,
-    /// Number of requests by operation, the operations without requests left out.
+    /// Number of requests for each operation. Operations without requests are left out.
     pub operations: Vec<(Operation, u64)>,
-    /// Requests that access something.
+    /// Number of requests that access something.
     pub access_requests: u64,
-    /// Accesses.
+    /// Number of accesses: reads and writes of a page or of an object.
     pub accesses: u64,
-    /// Those that write.
+    /// Number of the accesses that write.
     pub writes: u64,
-    /// Bytes of requests that read.
+    /// Total length of the requests that read, bytes.
     pub bytes_read: u64,
-    /// Bytes of requests that write.
+    /// Total length of the requests that write, bytes.
     pub bytes_written: u64,
-    /// Lengths of the requests that access something, bytes.
+    /// Lengths of the requests that access data (reads, writes, loads and stores), bytes.
     pub lengths: Histogram,
     /// Time from the first to the last request, µs; 0 if the trace has no times.
     pub duration_us: u64,
-    /// Number of files with requests.
+    /// Number of files that requests name.
     pub files: u64,
-    /// Number of tasks with requests.
+    /// Number of tasks that made requests.
     pub tasks: u64,
-    /// Files with accesses, most accesses first; of a trace of objects, nothing.
+    /// The files that were accessed, those with most accesses first; empty for a trace of objects.
     pub by_file: Vec<FileUse>,
-    /// Different objects that were accessed.
+    /// Number of different objects that were accessed.
     pub objects: u64,
-    /// Bytes of these objects. An object that changes its size counts with the last.
+    /// Total size of the accessed objects, bytes. For an object that changes its size, the last size counts.
     pub object_bytes: u64,
     /// How many objects each followed object stands for: 1 if all were followed, and then all figures are exact.
     pub objects_per_followed: u64,
-    /// First accesses to objects.
+    /// Number of first accesses to objects.
     pub first_accesses: u64,
-    /// Reuse distances of other accesses: number of different other objects since the last access.
+    /// Reuse distances of all accesses except first ones. A reuse distance is the number of different other objects
+    /// that were accessed since the last access to the same object.
     pub distances: Histogram,
-    /// Intervals of equal time, or without times of equal numbers of requests.
+    /// The figures of consecutive intervals. The intervals have equal lengths in time or, if the trace has no times,
+    /// equal numbers of requests.
     pub intervals: Vec<Interval>,
     /// How often objects are accessed.
     pub popularity: Popularity,
 }
 
 impl Info {
-    /// Describes a trace.
+    /// Counts what the requests of a trace do, and returns the figures.
     #[must_use]
     pub fn of(trace: &Trace, limits: Limits) -> Self {
         let duration_us = trace.requests().map(|request| request.time_us).max().unwrap_or(0);
@@ -134,7 +136,7 @@ impl Info {
     }
 }
 
-/// What is counted while requests pass.
+/// The counters from which an [`Info`] is made. Each request of the trace is added to them.
 struct Counter {
     kind: Kind,
     operations: [u64; Operation::ALL.len()],

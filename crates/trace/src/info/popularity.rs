@@ -3,36 +3,38 @@
 /// How often objects are accessed, by rank: the most accessed object has rank 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Popularity {
-    /// Number of objects that were counted; of a sample, fewer than the trace has.
+    /// Number of objects that were counted. If only a sample was counted, the trace has more.
     pub objects: u64,
-    /// Their accesses.
+    /// Number of accesses of the counted objects.
     pub accesses: u64,
-    /// Objects that were accessed once.
+    /// Number of objects that were accessed only once.
     pub once: u64,
-    /// Exponent of Zipf's law, by which the object of rank r has a share of accesses proportional to r^-theta: the one
-    /// under which these counts are most likely. `None` with less than two objects.
+    /// The exponent theta under which the counted accesses are most likely, if they follow Zipf's law: the object of
+    /// rank r then has a share of accesses proportional to r^-theta. `None` if fewer than two objects were counted.
     pub theta: Option<f64>,
-    /// Largest difference between the shares of accesses of the first objects, and those by Zipf's law.
+    /// Largest difference, at any rank looked at, between the share of accesses that objects up to this rank have and
+    /// the share that they have by Zipf's law.
     pub difference: f64,
-    /// Shares of accesses of the first objects.
+    /// For some ranks, the share of accesses that the objects up to this rank have.
     pub points: Vec<Point>,
-    /// Accesses of single objects, at ranks spread evenly over the logarithm: rank and count.
+    /// Pairs of a rank and the number of accesses of the object with this rank. The ranks are evenly spaced on a
+    /// logarithmic scale.
     pub counts: Vec<(u64, u64)>,
 }
 
-/// The share of accesses of the first objects.
+/// The share of all accesses that goes to the most accessed objects, up to a certain rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Number of first objects.
+    /// Number of most accessed objects: those of rank 1 to this number.
     pub objects: u64,
-    /// Their share of the accesses.
+    /// Share of all accesses that these objects have.
     pub share: f64,
-    /// Their share by Zipf's law with the fitted exponent.
+    /// Share of all accesses that these objects would have by Zipf's law with the fitted exponent.
     pub by_law: f64,
 }
 
 impl Popularity {
-    /// Counts. `counts` has the number of accesses of each object, in any order.
+    /// Computes the popularity of objects. `counts` has the number of accesses of each object, in any order.
     #[must_use]
     pub fn of(mut counts: Vec<u64>) -> Self {
         counts.sort_unstable_by(|a, b| b.cmp(a));
@@ -65,7 +67,8 @@ impl Popularity {
     }
 }
 
-/// Returns the numbers of objects whose shares are shown: powers of ten, and parts of all.
+/// Returns the ranks up to which the share of accesses is shown: powers of ten, and fractions of all `objects` objects,
+/// such as a half and a hundredth.
 fn wanted(objects: u64) -> Vec<u64> {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10)).take_while(|power| *power < objects);
     let parts = [100, 20, 10, 5, 2].into_iter().map(|part| objects / part).filter(|ranks| *ranks > 0);
@@ -75,14 +78,15 @@ fn wanted(objects: u64) -> Vec<u64> {
     wanted
 }
 
-/// Returns at most about 500 ranks, spread evenly over the logarithm.
+/// Returns a few hundred ranks from 1 to at most `objects`, spread about evenly on a logarithmic scale.
 fn spread(objects: u64) -> Vec<u64> {
     let next = |rank: &u64| Some((rank + rank / 32).max(rank + 1));
     std::iter::successors(Some(1), next).take_while(|rank| *rank <= objects).collect()
 }
 
-/// Returns the exponent under which counts, the largest first, are most likely: the mean logarithm of the rank is then
-/// that of the law. Found by halving, since the law's mean falls with the exponent.
+/// Returns the exponent of Zipf's law under which `counts`, the largest first, are most likely. This is the exponent at
+/// which the mean logarithm of the rank is the same by the law as in the counts. It is found by bisection, because the
+/// law's mean falls when the exponent grows. `None` with fewer than two counts.
 fn theta(counts: &[u64]) -> Option<f64> {
     const MOST: f64 = 10.0;
     if counts.len() < 2 {
@@ -103,10 +107,12 @@ fn theta(counts: &[u64]) -> Option<f64> {
     Some(f64::midpoint(low, high))
 }
 
-/// Zipf's law over some objects, in groups of ranks: single ranks first, later ranks that differ by less than 1 %, whose
-/// weight is that of the one in the middle. Shares are then exact to six digits.
+/// Zipf's law for a number of objects. The ranks are put into groups to save time. Low ranks have groups of their own.
+/// Each later group has ranks that differ by less than 1 %, and all of them count with the weight of the rank in the
+/// middle. So shares are still exact to six digits.
 struct Law {
-    /// Last rank, weight, and mean logarithm of the ranks of each group.
+    /// For each group of ranks: its last rank, the weight of all its ranks together, and the logarithm of its middle
+    /// rank.
     groups: Vec<(u64, f64, f64)>,
     sum: f64,
 }
@@ -130,7 +136,8 @@ impl Law {
         self.groups.iter().map(|(_, weight, log)| weight * log).sum::<f64>() / self.sum
     }
 
-    /// Returns a function that gives the share of the first ranks. Its arguments must not fall.
+    /// Returns a function that gets a rank, and returns the share of accesses that the objects up to this rank have by
+    /// the law. No call may have a smaller rank than the call before.
     fn shares(&self) -> impl FnMut(u64) -> f64 {
         let (mut n, mut before, mut first) = (0, 0.0, 1);
         move |ranks| {

@@ -59,7 +59,7 @@ fn an_empty_trace_has_an_info() {
     assert!(info.lru_miss_ratio(1).abs() < 1e-9 && info.read_share().abs() < 1e-9);
 }
 
-/// The miss ratios of LRU that libCacheSim prints, by its README.
+/// Checks that the miss ratios of LRU are those that libCacheSim prints, according to its README.
 #[test]
 fn lru_misses_of_the_sample_trace_are_those_that_are_printed() {
     let Some(folder) = std::env::var_os("HIGHWATER_TRACES").map(std::path::PathBuf::from) else {

@@ -12,14 +12,15 @@ use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Write};
 use std::path::Path;
 
-/// A trace, and how it was read.
+/// A trace that was loaded, with the counts from its reading.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The trace.
+    /// The requests and the names.
     pub trace: Trace,
-    /// Name of the format.
+    /// Name of the format of the input.
     pub format: &'static str,
-    /// Counts of what was read. Of an own trace, the requests alone.
+    /// Counts of the lines or records and of the requests that were read. For a trace in the format `.hwtrace`, only
+    /// the requests are counted.
     pub counts: Counts,
 }
 
@@ -73,7 +74,7 @@ fn own(trace: Trace) -> Loaded {
     Loaded { trace, format: OWN, counts }
 }
 
-/// Returns `true` if a regular file begins as own traces do.
+/// Returns whether a path leads to a regular file in the format `.hwtrace`, judged by its first bytes.
 #[must_use]
 pub fn is_own(path: &Path) -> bool {
     let mut first = [0; layout::MAGIC.len()];

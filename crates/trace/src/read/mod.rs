@@ -1,4 +1,5 @@
-//! Reading of traces in any format, as a stream: [`Stream`] gives the requests in batches, [`load`] makes a [`Trace`].
+//! Reading of traces in any format, as a stream: [`Stream`] gives the requests in batches, [`load`] makes a
+//! [`Trace`](crate::Trace).
 //!
 //! The flow: [`unpack`] takes the input apart (gzip, zstd, xz), [`Start`] has its first bytes, by which
 //! [`formats::recognise`](crate::formats::recognise) chooses a format, whose [`Parser`] gets one piece after the other

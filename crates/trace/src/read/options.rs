@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a user says of an input.
+/// What a user states about an input that its contents do not show: its format, its columns, the sizes of files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Name of the format; none: recognised by the first bytes.
+    /// Name of the format. If there is none, the format is recognised by the first bytes of the input.
     pub from: Option<String>,
-    /// Columns of a csv file; empty: known by their names in the first line.
+    /// The columns of a csv file. If there are none, the columns are known by their names in the first line of the
+    /// file.
     pub columns: Columns,
-    /// Sizes of files, bytes, by their names in the source, for formats that name ranges past the end of a file: see
-    /// [`formats`](crate::formats), `ftrace`, whose names are `major:minor inode` with the inode in hexadecimal.
+    /// Sizes of files in bytes, by the names of the files in the input. They are needed for ftrace, whose reads may go
+    /// past the end of a file. There, a name is `major:minor inode`, with the inode in hexadecimal.
     pub file_bytes: BTreeMap<String, u64>,
 }
 
@@ -21,17 +22,17 @@ pub struct Options {
 pub enum Role {
     /// Time of the request.
     Time,
-    /// The operation.
+    /// Operation of the request, such as a read.
     Operation,
-    /// First byte or block of the range.
+    /// First byte or block of the range of the request.
     Offset,
     /// Length of the range, or size of the object.
     Size,
-    /// Name of the file or device.
+    /// Name of the file or device that the request addresses.
     File,
-    /// Name or number of the task.
+    /// Name or number of the task that made the request.
     Task,
-    /// Key of the object.
+    /// Key of the object that the request addresses.
     Key,
 }
 
@@ -48,19 +49,19 @@ impl Role {
     ];
 }
 
-/// A column that a user names.
+/// A column of a csv file, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// What the column holds.
     pub role: Role,
     /// The column's name in the first line, or its number from 1.
     pub name: String,
-    /// Unit: of a time `s`, `ms`, `us`, `ns`, or `filetime` (100 ns); of an offset or a size the number of bytes. `None`:
-    /// by the column's name.
+    /// Unit of the column's values. The unit of a time is `s`, `ms`, `us`, `ns` or `filetime` (100 ns); the unit of an
+    /// offset or a size is a number of bytes. `None` if the column's name decides the unit.
     pub unit: Option<String>,
 }
 
-/// Columns that a user names: `time=ts:ms,op=type,offset=lba:512,size=bytes`.
+/// The columns of a csv file, as a user names them: `time=ts:ms,op=type,offset=lba:512,size=bytes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns(pub Vec<Column>);
 

@@ -3,25 +3,25 @@
 use super::stream::Shape;
 use std::io::{self, BufRead};
 
-/// Longest line, bytes. Of a longer line only the start is kept, and the line counts as not understood.
+/// Largest length of a line, bytes. Only the start of a longer line is kept, and the line counts as not understood.
 pub const LINE_MAX: usize = 1 << 20;
 
-/// An input that is read piece by piece. Holds one piece in memory.
+/// An input that is read piece by piece (a line or a record at a time). Only the present piece is in memory.
 pub struct Pieces {
     input: Box<dyn BufRead>,
     shape: Shape,
     piece: Vec<u8>,
-    /// Number of pieces so far.
+    /// Number of pieces (lines or records) that were read so far.
     count: u64,
-    /// Bytes of the input before the piece.
+    /// Number of bytes of the input before the present piece.
     at: u64,
-    /// Bytes of the input so far.
+    /// Number of bytes of the input that were read so far.
     end: u64,
     is_cut: bool,
 }
 
 impl Pieces {
-    /// Takes an input apart. Skips the head of records.
+    /// Begins to read an input piece by piece. If the pieces are records, skips the head before them.
     ///
     /// # Errors
     /// When the head cannot be read, or the input ends within it.
@@ -82,26 +82,27 @@ impl Pieces {
         Ok(read > 0)
     }
 
-    /// Returns the piece.
+    /// Returns the current piece, which [`Pieces::advance`] has read last.
     #[inline]
     #[must_use]
     pub fn piece(&self) -> &[u8] {
         &self.piece
     }
 
-    /// Returns the number of the piece, from 1.
+    /// Returns the number of the piece that was read last, from 1.
     #[must_use]
     pub const fn number(&self) -> u64 {
         self.count
     }
 
-    /// Returns the offset of the piece in the unpacked input, bytes.
+    /// Returns the offset of the piece's first byte in the unpacked input.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.at
     }
 
-    /// Returns `true` if the piece is a line longer than [`LINE_MAX`], or a record that the end of the input cuts.
+    /// Returns `true` if the piece is not complete: it is a line longer than [`LINE_MAX`], or the input ends within the
+    /// record.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut

@@ -4,23 +4,23 @@ use crate::hwtrace::Metadata;
 use crate::names::Names;
 use crate::request::{Kind, Request};
 
-/// The requests, names and remarks that a parser finds.
+/// Collects the requests, names and remarks that a parser finds in an input.
 #[derive(Debug)]
 pub struct Sink {
     kind: Kind,
-    /// The source's time of the first request, µs.
+    /// Time of the first request on the source's clock, µs.
     start_us: Option<u64>,
     pub(super) requests: Vec<Request>,
-    /// Names of files, by number.
+    /// The names of the files, in the order of their numbers.
     pub files: Names,
-    /// Names of tasks, by number.
+    /// The names of the tasks, in the order of their numbers.
     pub tasks: Names,
-    /// What the parser remarks on the source.
+    /// The metadata that the parser has found out about the source.
     pub metadata: Metadata,
 }
 
 impl Sink {
-    /// Makes an empty sink.
+    /// Makes a sink without requests and names. `kind` says what the requests to come address.
     #[must_use]
     pub fn new(kind: Kind) -> Self {
         Self {
@@ -33,7 +33,8 @@ impl Sink {
         }
     }
 
-    /// Appends a request, whose time is the source's own, µs. The first request's time becomes 0, and earlier times too.
+    /// Appends a request, whose time the caller states on the source's clock, µs. Changes the time so that it counts
+    /// from the first request; a time before that of the first request becomes 0.
     ///
     /// # Errors
     /// When the request has a [fault](Request::fault).
@@ -49,25 +50,25 @@ impl Sink {
         Ok(())
     }
 
-    /// Returns what the requests address.
+    /// Returns what the requests address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Returns the source's time of the first request, µs.
+    /// Returns the time of the first request on the source's clock, µs; `None` if there is no request yet.
     #[must_use]
     pub const fn start_us(&self) -> Option<u64> {
         self.start_us
     }
 
-    /// Returns the requests that were not taken yet.
+    /// Returns the requests of the current batch so far.
     #[must_use]
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// Adds a text to the list of what the source cannot tell.
+    /// Adds `what` to the list of things that this kind of source cannot show, unless the list has it already.
     pub fn not_seen(&mut self, what: &str) {
         let list = self.metadata.entry("not_seen").or_insert_with(|| serde_json::json!([]));
         if let Some(list) = list.as_array_mut()
@@ -77,13 +78,13 @@ impl Sink {
         }
     }
 
-    /// Adds one to a count of the metadata.
+    /// Adds 1 to the number under `key` in the metadata, which is 0 at first.
     pub fn count(&mut self, key: &str) {
         let count = self.metadata.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0);
         self.metadata.insert(key.to_owned(), (count + 1).into());
     }
 
-    /// Notes a file's size at its first use. Later sizes are ignored.
+    /// Records the size that a file has at its first use. Later sizes are ignored.
     pub fn file_bytes(&mut self, file: u32, bytes: u64) {
         let sizes = self.metadata.entry("file_bytes").or_insert_with(|| serde_json::json!({}));
         if let Some(sizes) = sizes.as_object_mut() {

@@ -14,48 +14,50 @@ use std::fmt;
 use std::io::{BufRead, Cursor, Read as _};
 use std::path::Path;
 
-/// Form of an input.
+/// The way in which an input is divided into pieces, which a parser gets one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Lines of text.
     Lines,
-    /// Records of `width` bytes after `head` bytes.
+    /// Records of `width` bytes each, which follow a head of `head` bytes.
     Records {
-        /// Bytes before the first record.
+        /// Number of bytes before the first record.
         head: u64,
-        /// Bytes of a record.
+        /// Number of bytes of each record.
         width: usize,
     },
 }
 
-/// A reader of a format. Gets one piece of the input after the other.
+/// A reader of a format. It gets the pieces of the input (lines or records) one after the other.
 pub trait Parser {
-    /// Takes a piece apart. The requests that it has go to the sink, or those of an earlier piece that are complete now.
+    /// Reads a piece, and gives the sink the piece's requests, and also requests of earlier pieces that are complete
+    /// only now.
     ///
     /// # Errors
-    /// When the piece is not understood: what was expected. Reading goes on with the next piece.
+    /// When the piece is not understood. The error says what was expected. Reading goes on with the next piece.
     fn parse(&mut self, piece: &[u8], sink: &mut Sink) -> Result<(), String>;
 
-    /// Ends the input: the requests that were held back go to the sink.
+    /// Called at the end of the input. Gives the sink the requests that were held back.
     fn end(&mut self, sink: &mut Sink) {
         let _ = sink;
     }
 }
 
-/// The first bytes of an input, by which its format is recognised.
+/// The first bytes of an input, from which its format is recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
-    /// At most [`Start::BYTES`] bytes.
+    /// The first bytes of the input, at most [`Start::BYTES`].
     pub bytes: &'a [u8],
-    /// `true` if these are all bytes of the input.
+    /// `true` if `bytes` is the whole input.
     pub is_all: bool,
 }
 
 impl<'a> Start<'a> {
-    /// Number of bytes that are looked at.
+    /// Largest number of bytes by which a format is recognised.
     pub const BYTES: usize = 1 << 16;
 
-    /// Returns the lines that are there as a whole.
+    /// Returns the lines of the start that are not empty. A last line that may be cut off is left out, unless it is the
+    /// only one.
     pub fn lines(self) -> impl Iterator<Item = &'a [u8]> {
         let whole = if self.is_all {
             self.bytes.len()
@@ -69,43 +71,44 @@ impl<'a> Start<'a> {
             .filter(|line| !line.is_empty())
     }
 
-    /// Returns `true` if the start has no byte that texts do not have.
+    /// Returns whether the start looks like text: it has no control characters except those that occur in texts, such
+    /// as tabs and line ends.
     #[must_use]
     pub fn is_text(self) -> bool {
         !self.bytes.iter().any(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31))
     }
 }
 
-/// A piece that was not understood.
+/// A piece of the input (a line or a record) that was not understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unparsed {
     /// Number of the line or record, from 1.
     pub number: u64,
-    /// First byte of the piece in the unpacked input.
+    /// Offset of the piece's first byte in the unpacked input.
     pub offset: u64,
     /// The piece's first bytes: text, or hexadecimal digits of a record.
     pub text: String,
-    /// What was expected.
+    /// What was expected instead.
     pub why: String,
 }
 
-/// Counts of what was read.
+/// Counts of what was read from an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lines or records.
+    /// Number of pieces (lines or records) that were read.
     pub pieces: u64,
-    /// Pieces that were not understood.
+    /// Number of pieces that were not understood.
     pub unparsed: u64,
-    /// The first of them, at most [`Counts::SHOWN`].
+    /// The first pieces that were not understood, at most [`Counts::SHOWN`].
     pub first: Vec<Unparsed>,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
     /// `true` if the pieces are lines.
     pub are_lines: bool,
 }
 
 impl Counts {
-    /// Number of pieces that are kept to be shown.
+    /// Largest number of pieces that are kept to be shown because they were not understood.
     pub const SHOWN: usize = 5;
 
     /// Returns `true` if more than 1 % of the pieces were not understood.
@@ -115,10 +118,10 @@ impl Counts {
     }
 }
 
-/// Largest length of all names together, bytes.
+/// Largest number of bytes that the names of an input may take together.
 const NAMES_MAX: usize = 1 << 30;
 
-/// The requests of an input, in batches. Memory does not grow with the input, except for names.
+/// The requests of an input, in batches. The memory that a stream needs does not grow with the input, except for names.
 pub struct Stream {
     name: String,
     format: &'static Format,
@@ -136,10 +139,11 @@ impl fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Number of requests of a batch, about.
+    /// Number of requests at which a batch ends. A batch may have a few requests more, because a piece may hold
+    /// several.
     const BATCH: usize = 4096;
 
-    /// Opens a file, or standard input for `-`.
+    /// Opens a file, or standard input for `-`, to read its requests.
     ///
     /// # Errors
     /// When the input cannot be read, is empty, or no format is recognised.
@@ -147,7 +151,7 @@ impl Stream {
         Self::of(unpack::open(path)?, &path.display().to_string(), options)
     }
 
-    /// Reads unpacked bytes. `name` stands for the file in errors.
+    /// Reads the requests from `input`, whose bytes are not packed. `name` stands for the file's name in errors.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -177,7 +181,7 @@ impl Stream {
         Ok(Self { name: name.to_owned(), format, pieces, parser, sink: Sink::new(kind), counts, is_over: false })
     }
 
-    /// Returns the next requests; none at the end.
+    /// Returns the next batch of requests; none at the end of the input.
     ///
     /// # Errors
     /// When the input cannot be read further: with the number of the piece.
@@ -207,7 +211,8 @@ impl Stream {
         Ok((!self.sink.requests.is_empty()).then_some(&self.sink.requests))
     }
 
-    /// Refuses inputs whose names do not fit into memory: names are all that grows with an input.
+    /// Refuses an input whose names of files and tasks would take too much memory. Nothing else in memory grows with an
+    /// input.
     fn check_names(&self) -> Result<(), Wrong> {
         let Sink { files, tasks, .. } = &self.sink;
         if files.bytes() + tasks.bytes() <= NAMES_MAX && files.len() + tasks.len() <= Request::FILE_LIMIT as usize {
@@ -246,25 +251,25 @@ impl Stream {
         self.format
     }
 
-    /// Returns what the requests address.
+    /// Returns what the requests of the input address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.sink.kind()
     }
 
-    /// Returns the counts so far.
+    /// Returns the counts of the pieces and requests that were read so far.
     #[must_use]
     pub const fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Returns the names of files so far.
+    /// Returns the names of all files that requests have used so far.
     #[must_use]
     pub const fn files(&self) -> &Names {
         &self.sink.files
     }
 
-    /// Returns the names of tasks so far.
+    /// Returns the names of all tasks that have made requests so far.
     #[must_use]
     pub const fn tasks(&self) -> &Names {
         &self.sink.tasks
@@ -285,7 +290,7 @@ impl Stream {
     }
 }
 
-/// Returns the first bytes of a piece, for people.
+/// Returns the first bytes of a piece as text for a message: a line as it is, a record as hexadecimal digits.
 fn shown(piece: &[u8], is_line: bool) -> String {
     const MOST: usize = 120;
     let first = &piece[..piece.len().min(MOST)];

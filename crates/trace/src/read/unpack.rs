@@ -11,7 +11,7 @@ use std::path::Path;
 /// Largest memory that unpacking may use, MiB. `zstd --long=27` and `xz -9` need 128 and 65 MiB.
 const MEMORY_MIB: u32 = 256;
 
-/// The name of standard input on command lines.
+/// The word that stands for standard input on a command line.
 pub const STANDARD_INPUT: &str = "-";
 
 /// Opens a file, or standard input for `-`, and unpacks it if its first bytes are those of gzip, zstd or xz.
@@ -31,7 +31,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Wrong> {
     unpacked(raw).map_err(wrong)
 }
 
-/// Returns the unpacked bytes of `raw`.
+/// Returns a reader of the bytes of `raw`, which unpacks them if they are packed.
 ///
 /// # Errors
 /// When the first bytes cannot be read.
@@ -65,18 +65,18 @@ enum Packing {
     Xz,
 }
 
-/// A reader of the frames of zstd, one after the other.
+/// A reader of zstd data, which unpacks one frame after the other.
 enum Zstd<R: Read> {
-    /// Before a frame, or at the end.
+    /// The reader stands before a frame (a packed part of the input), or at the end of the input.
     Between(R),
-    /// Within a frame.
+    /// The reader is within a frame.
     Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
-    /// After an error.
+    /// The reader has met an error.
     Failed,
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Goes to the next frame. Returns `false` at the end.
+    /// Begins to read the next frame (a packed part of the input). Returns `false` at the end of the input.
     fn begin(&mut self) -> io::Result<bool> {
         let Self::Between(mut inner) = std::mem::replace(self, Self::Failed) else {
             return Err(io::Error::other("damaged zstd data"));

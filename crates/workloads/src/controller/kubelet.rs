@@ -9,8 +9,8 @@ use machine::Nanos;
 /// Number of pages in a MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Runs the controller: at intervals, compares the available memory with a threshold, and kills a group if less memory
-/// than the threshold is available. Ends when the task is told to end.
+/// Runs the controller: at intervals, compares the available memory with a threshold, and kills a group if the
+/// available memory is below it. Ends when the task is told to end.
 pub(super) fn run<S: System>(system: &S, controls: &Controls, groups: &[Steered]) -> Result<Done, SystemError> {
     let mut done = Done::default();
     let threshold = system.given().scale.of(controls.kubelet_available_mib.saturating_mul(MIB_PAGES));

@@ -17,33 +17,34 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Runs no controller.
+    /// No controller runs.
     #[default]
     None,
     /// Senpai lowers `memory.high` until tasks begin to wait for memory, and raises it when they wait too long.
     Senpai,
-    /// `systemd-oomd` kills the group that reclaims most, once pressure was high for long enough, or the group with
-    /// most swap, once memory and swap are nearly full.
+    /// `systemd-oomd` kills a group. If pressure was high for long enough, this is the group that reclaims most; if
+    /// memory and swap are nearly full, it is the group with most swap.
     Oomd,
-    /// The node agent of Kubernetes evicts the group that exceeds its request most, once little memory is available.
+    /// The node agent of Kubernetes kills a group when little memory is available: the group whose memory exceeds its
+    /// request most.
     Kubelet,
 }
 
-/// Prefix of the keys under which a workload's parameters have the constants of the controllers.
+/// Prefix of those keys of a workload's parameters that are constants of the controllers.
 pub const CONTROLS: &str = "controls.";
 
 /// The constants of the controllers, with their published defaults.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Controls {
-    /// Senpai: time between two probes, which lower the limit, s. Default 6.
+    /// Senpai: time between two probes, s. A probe lowers the limit of a group. Default 6.
     pub senpai_interval_s: u64,
     /// Senpai: if a group has stalled for longer than this time (`some`) since its limit was last changed, Senpai
     /// raises the limit, us. Default 10,000.
     pub senpai_pressure_us: u64,
-    /// Senpai: largest share of the limit by which a probe lowers it. Default 0.01.
+    /// Senpai: largest share of the limit by which a probe lowers the limit. Default 0.01.
     pub senpai_max_probe: f64,
-    /// Senpai: largest share of the limit by which Senpai raises it. Default 1, which doubles the limit.
+    /// Senpai: largest share of the limit by which Senpai raises the limit at once. Default 1, which doubles the limit.
     pub senpai_max_backoff: f64,
     /// Senpai: a probe divides the ratio of `senpai_pressure_us` to the stall time by this number and squares the
     /// quotient. The result, multiplied by `senpai_max_probe`, is the share by which the probe lowers the limit.
@@ -55,7 +56,7 @@ pub struct Controls {
     pub senpai_coeff_backoff: f64,
     /// Oomd: pressure of the watched group (`full avg10`) above which oomd may kill, percent. Default 60.
     pub oomd_pressure_percent: f64,
-    /// Oomd: time for which the pressure must stay above `oomd_pressure_percent` until oomd kills, s. Default 30.
+    /// Oomd: time for which the pressure must have been above `oomd_pressure_percent` before oomd kills, s. Default 30.
     pub oomd_duration_s: u64,
     /// Oomd: oomd also kills when more than this share of memory and more than this share of swap are in use, percent.
     /// Default 90.
@@ -85,7 +86,7 @@ impl Default for Controls {
 }
 
 impl Controls {
-    /// Returns the description of a constant; none if there is no such constant.
+    /// Returns the description of the constant `key`; none if there is no such constant.
     #[must_use]
     pub fn about(key: &str) -> Option<&'static str> {
         Self::get_field_docs(key).ok()
@@ -123,12 +124,12 @@ impl Controls {
     }
 }
 
-/// A group that a controller watches, and whose limit it may set or whose processes it may kill.
+/// A control group under a controller, which watches the group and may set its limit or kill its processes.
 #[derive(Clone, Debug)]
 pub struct Steered {
     /// Name of the group.
     pub name: String,
-    /// Memory that the group asked for, pages (a Kubernetes *request*).
+    /// Memory that the group has requested (a Kubernetes *request*), pages.
     pub request_pages: u64,
 }
 

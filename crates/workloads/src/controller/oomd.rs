@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Time after a kill during which the controller kills nothing else (`POST_ACTION_DELAY_USEC`).
 const AFTER_KILL: Nanos = Nanos::from_secs(15);
 
-/// Share of all swap that a group must exceed, percent, so that it can be killed for its use of swap.
+/// A group can be killed for its use of swap only if it uses more than this share of all swap, percent.
 const SWAP_PERCENT_MIN: u64 = 5;
 
 /// Runs the controller: checks the groups each second, and kills one if pressure was too high for too long, or if
@@ -63,8 +63,8 @@ fn available_percent<S: System>(system: &S) -> u64 {
     100 * (system.free_pages() + file) / system.memory_pages().max(1)
 }
 
-/// Returns whether memory and swap are nearly full, and the group, which has `swap` pages in swap, has enough of them
-/// to be killed.
+/// Returns whether to kill a group that has `swap` pages in swap. This is so if memory and swap are nearly full and the
+/// group has more than [`SWAP_PERCENT_MIN`] of all swap.
 fn is_for_swap(available_percent: u64, of_system: Option<[u64; 2]>, swap: u64, controls: &Controls) -> bool {
     let Some([total, free]) = of_system.filter(|[total, _]| *total > 0) else { return false };
     if available_percent >= 100 - controls.oomd_swap_percent {

@@ -18,7 +18,7 @@ struct Group {
     total_us: u64,
     /// Stall time since the limit was last changed, us.
     stalled_us: u64,
-    /// Number of checks, one a second, until the next probe.
+    /// Number of checks until the next probe. A check happens each second.
     grace: u64,
 }
 

@@ -13,11 +13,11 @@ pub struct Use {
     pub function_pages: u32,
     /// Exponent of Zipf's law, by which functions are chosen.
     pub theta: f64,
-    /// Mean CPU time of one call.
+    /// Mean CPU time of one call of a function.
     pub call: Nanos,
 }
 
-/// The files of code that a process has mapped, with the chooser of the functions that the process calls.
+/// Files of code that a process has mapped, with the chooser that draws functions for the process to call.
 #[derive(Debug)]
 pub struct Code<S: System> {
     regions: Vec<S::Region>,
@@ -65,7 +65,7 @@ impl<S: System> Code<S> {
         self.regions.iter().try_for_each(|region| system.touch(region, all.clone(), false))
     }
 
-    /// Unmaps the files.
+    /// Unmaps the files in which the code lies.
     pub fn unmap(self, system: &S) {
         self.regions.into_iter().for_each(|region| system.unmap(region));
     }

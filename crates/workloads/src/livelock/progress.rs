@@ -2,9 +2,8 @@
 
 use machine::Nanos;
 
-/// Returns the gaps between one end of a request and the next in `from`..`to`, if they are at least `least` long. The
-/// time from `from` to the first end counts as a gap, and so does the time from the last end to `to`. `ends` are in
-/// order.
+/// Returns the lengths of the gaps in `from`..`to` in which no request ended and that are at least `least` long. `ends`
+/// are the times at which requests ended, in order. The first gap begins at `from`, and the last gap ends at `to`.
 #[must_use]
 pub fn gaps(ends: &[Nanos], from: Nanos, to: Nanos, least: Nanos) -> Vec<Nanos> {
     let inside = ends.iter().copied().filter(|end| (from..to).contains(end));

@@ -58,14 +58,14 @@ impl From<WrongContents> for SystemError {
     }
 }
 
-/// Parameters of a run that do not depend on the ground. They are equal for all tasks of the run.
+/// The parameters of a run that do not depend on the ground. They are equal for all tasks of the run.
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The random seed.
     pub seed: u64,
     /// Factor by which the sizes of the run are multiplied.
     pub scale: Scale,
-    /// Where the run reports its progress.
+    /// The run reports its progress here.
     pub progress: Progress,
 }
 
@@ -85,7 +85,8 @@ pub struct PressureTrigger(Box<WaitForPressure>);
 type WaitForPressure = dyn FnMut(Nanos) -> Result<bool, SystemError>;
 
 impl PressureTrigger {
-    /// Makes a trigger from the function that waits for the trigger's events. Implementations of [`System`] call this.
+    /// Makes a trigger from the function that waits for the trigger's events. Implementations of [`System`] call this
+    /// function.
     #[must_use]
     pub fn new(wait: impl FnMut(Nanos) -> Result<bool, SystemError> + 'static) -> Self {
         Self(Box::new(wait))
@@ -105,7 +106,7 @@ impl PressureTrigger {
 ///
 /// A page has [`PAGE_BYTES`] bytes on every system.
 pub trait System: Sized + 'static {
-    /// An open file. Each handle belongs to one task.
+    /// A handle of an open file. It belongs to one task.
     type File;
     /// Memory that one task has mapped: anonymous, or from a file.
     type Region;
@@ -134,14 +135,14 @@ pub trait System: Sized + 'static {
     }
     /// Sleeps for `time`. If the task is told to end, before or during the sleep, the sleep ends at once.
     fn sleep(&self, time: Nanos);
-    /// Computes: keeps a CPU busy for `time`.
+    /// Keeps a CPU busy for `time`, as a computation does.
     fn compute(&self, time: Nanos);
 
     /// Starts a task. Its body may run on another thread.
     fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> Self::Task;
     /// Waits until a task has ended.
     fn join(&self, task: &Self::Task);
-    /// Tells a task to end.
+    /// Tells a task to end. In that task, [`System::is_killed`] then returns true.
     fn kill(&self, task: &Self::Task);
     /// Returns whether this task has been told to end.
     fn is_killed(&self) -> bool;
@@ -202,7 +203,7 @@ pub trait System: Sized + 'static {
         Ok(None)
     }
 
-    /// Sets a limit or protection of a group to `pages`, as a write to the file of that limit does; `u64::MAX` stands
+    /// Sets a limit or a protection of a group to `pages`, as a write to the file of `limit` does; `u64::MAX` stands
     /// for `max`.
     ///
     /// # Errors
@@ -289,10 +290,11 @@ pub trait System: Sized + 'static {
     /// # Errors
     /// When memory is exhausted or the device fails.
     fn read(&self, file: &mut Self::File, offset: u64, bytes: &mut [u8]) -> Result<usize, SystemError>;
-    /// Announces that this handle will read at random offsets. The system then does no readahead for the handle.
+    /// Announces that the task will read at random offsets through the handle `file`. The system then does no readahead
+    /// for the handle.
     fn expect_random_reads(&self, file: &mut Self::File);
-    /// Starts to read one page of a file, without waiting, if the page is not in memory. A later read finds the page in
-    /// memory or in flight.
+    /// Starts to read one page of a file into memory, if it is not there, and does not wait for the read to end. A
+    /// later [`System::read`] finds the page in memory or in flight.
     ///
     /// # Errors
     /// When the system cannot start a read without waiting for it.
@@ -356,8 +358,8 @@ pub trait System: Sized + 'static {
         let _ = pages;
         Err(SystemError("memory with huge pages cannot be mapped on this ground".into()))
     }
-    /// Touches a page once, as a sample that stands for `times` touches. The cost of the address translation is counted
-    /// `times` times, and each other cost once.
+    /// Touches a page once, as a sample that stands for `times` touches. The touch costs `times` address translations;
+    /// all other costs are those of a single touch.
     ///
     /// # Errors
     /// When memory is exhausted, swap fails, or the task was killed.
@@ -425,8 +427,8 @@ pub trait System: Sized + 'static {
     /// Frees a block. Has no effect on a system without blocks.
     fn give_block_back(&self, _block: Block) {}
 
-    /// Looks up the directory entry and inode of file number `number`, which has no contents. Returns `true` if its
-    /// inode was not in memory.
+    /// Looks up the directory entry and inode of file number `number`, a file without contents. Returns `true` if the
+    /// inode was not in memory before.
     ///
     /// # Errors
     /// When memory is exhausted, or the system has no files without contents.
@@ -467,7 +469,8 @@ pub trait System: Sized + 'static {
     /// pages.
     fn release_page(&self, _page: HeldPage) {}
 
-    /// Returns the CPU time so far by call path, `task;func;func`; empty if the system does not measure it.
+    /// Returns the CPU time so far of each call path. A path is written `task;func;func`. Empty if the system does not
+    /// measure CPU time.
     fn profile(&self) -> BTreeMap<String, Nanos> {
         BTreeMap::new()
     }
@@ -476,8 +479,8 @@ pub trait System: Sized + 'static {
     fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
         BTreeMap::new()
     }
-    /// Takes the samples of iostat for the device that holds the files. Returns the samples since the last call, and
-    /// removes them. Returns an empty list if there were none.
+    /// Returns the samples of iostat that were recorded since the last call for the device that holds the files. A
+    /// sample is returned only once.
     fn take_disk_samples(&self) -> Vec<DiskSample> {
         Vec::new()
     }

@@ -36,11 +36,11 @@ pub struct Described {
     /// Name of the load in the row of its rate, as in `Ops NAME`. Default `tasks`.
     #[serde(default = "name")]
     pub name: String,
-    /// Number of measured operations of each measured task at which the run ends.
+    /// Number of operations of each measured task after which the run ends.
     pub operations: Option<u64>,
-    /// Measured time at which the run ends, seconds.
+    /// Time for which the tasks are measured, seconds. Then the run ends.
     pub seconds: Option<u64>,
-    /// Measured time after memory is full at which the run ends, seconds.
+    /// Time for which the tasks are measured after memory became full, seconds. Then the run ends.
     pub full_s: Option<u64>,
     /// Longest time for memory to fill if the run ends by `full_s`, seconds. Default 60.
     #[serde(default = "filling_s")]
@@ -52,7 +52,8 @@ pub struct Described {
     /// `true`: no measured task gets more than 128 operations ahead of the slowest one. Default: `false`.
     #[serde(default)]
     pub keeps_step: bool,
-    /// What a miss is in the row `Hit ratio`: a page that was read in, or a major fault. Default: major faults if no
+    /// What a miss is in the row `Hit ratio`: a page that was read in, or a major fault. There is no such row if tasks
+    /// in the background read too. Default: major faults if no
     /// step reads a file, otherwise pages read in.
     pub misses: Option<Misses>,
     /// The files that are there when the tasks start, by name.
@@ -73,7 +74,7 @@ const fn filling_s() -> u64 {
     60
 }
 
-/// What counts as a miss.
+/// The events that count as misses in the hit ratio of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Misses {
@@ -129,7 +130,7 @@ impl RegionOf {
         Size { percent: self.percent.unwrap_or(0), mib: self.mib }
     }
 
-    /// Returns whether each page is stored when the region is mapped.
+    /// Returns whether each page of the region is written once when the region is mapped.
     pub(super) fn is_stored(&self) -> bool {
         self.stored.unwrap_or(self.file.is_none())
     }
@@ -150,8 +151,8 @@ pub struct TaskOf {
     pub oom_score_adj: i16,
     /// The `[[group]]` of the machine file that the tasks enter. Default: none.
     pub group: Option<String>,
-    /// `false`: the tasks' operations count neither in the rate nor in `operations`, and the run ends without them.
-    /// Default: `true`.
+    /// `false`: the tasks' operations count neither in the rate nor in `operations`, and the run does not wait for
+    /// these tasks to end. Default: `true`.
     #[serde(default = "measured")]
     pub measured: bool,
     /// The steps that each task does once before the measurement begins.
@@ -159,7 +160,7 @@ pub struct TaskOf {
     pub before: Vec<Step>,
     /// The steps that each task does in the measurement, again and again.
     pub steps: Vec<Step>,
-    /// How often a task does its steps before it ends. Default: until the run ends.
+    /// Number of times that a task does its steps before it ends. Default: it repeats them until the run ends.
     pub rounds: Option<u64>,
 }
 
@@ -216,7 +217,7 @@ impl Described {
 
     /// Refuses a wait for a signal that no step gives.
     fn check_signal(&self, action: &Action) -> Result<(), String> {
-        let Action::Wait(signal, _) = action else { return Ok(()) };
+        let (Action::Wait(signal, _) | Action::Turn(signal)) = action else { return Ok(()) };
         let is_given = |action: &Action| matches!(action, Action::Signal(given) if given == signal);
         match self.actions().any(is_given) {
             true => Ok(()),
@@ -250,13 +251,13 @@ impl Described {
         Ok(())
     }
 
-    /// Returns the kinds of tasks, those that are measured first.
+    /// Returns the kinds of tasks by name. The kinds that are measured come first.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (&String, &TaskOf)> {
         let of = |measured: bool| self.task.iter().filter(move |(_, task)| task.measured == measured);
         of(true).chain(of(false))
     }
 
-    /// Returns the number of tasks of those kinds for which `uses` returns `true`.
+    /// Returns the total number of tasks of the kinds for which `uses` returns `true`.
     pub(super) fn users(&self, uses: impl Fn(&TaskOf) -> bool) -> u64 {
         self.task.values().filter(|task| uses(task)).map(|task| task.count).sum()
     }
@@ -274,6 +275,7 @@ impl Described {
         };
         self.actions().any(|action| match action {
             Action::Write { file: written, .. } => written == file,
+            Action::Read { file: read, write_percent, .. } => *write_percent > 0 && read == file,
             Action::Touch { region, store_percent, .. } => *store_percent > 0 && is_mapped(region),
             _ => false,
         })
@@ -281,19 +283,31 @@ impl Described {
 
     /// Returns whether some step writes a file.
     pub(super) fn writes(&self) -> bool {
-        self.actions().any(|action| matches!(action, Action::Write { .. }))
+        let writes = |action: &Action| match action {
+            Action::Write { .. } => true,
+            Action::Read { write_percent, .. } => *write_percent > 0,
+            _ => false,
+        };
+        self.actions().any(writes)
     }
 
-    /// Returns what counts as a miss.
+    /// Returns what counts as a miss in reports of this load: the description's own rule or, by default, pages read in
+    /// if the load reads files, and otherwise major faults.
     pub(super) fn misses(&self) -> Misses {
-        let reads = self.actions().any(|action| matches!(action, Action::Read(..)));
+        let reads = self.actions().any(|action| matches!(action, Action::Read { .. }));
         self.misses.unwrap_or(if reads { Misses::PagesReadIn } else { Misses::MajorFaults })
+    }
+
+    /// Returns whether a task that is not measured reads a file or touches a region.
+    pub(super) fn is_read_in_background(&self) -> bool {
+        let reads = |action: &Action| matches!(action, Action::Read { .. } | Action::Touch { .. });
+        self.task.values().filter(|task| !task.measured).flat_map(TaskOf::actions).any(reads)
     }
 
     /// Returns the names of signals.
     pub(super) fn signals(&self) -> impl Iterator<Item = &str> {
         self.actions().filter_map(|action| match action {
-            Action::Signal(name) | Action::Wait(name, _) => Some(name.as_str()),
+            Action::Signal(name) | Action::Wait(name, _) | Action::Turn(name) => Some(name.as_str()),
             _ => None,
         })
     }
@@ -302,7 +316,7 @@ impl Described {
     pub(super) fn row_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for step in self.task.values().flat_map(|task| &task.steps) {
-            for name in [&step.row, &step.sync_row].into_iter().flatten() {
+            for name in [&step.row, &step.write_row, &step.sync_row].into_iter().flatten() {
                 if !names.contains(&name.as_str()) {
                     names.push(name);
                 }
@@ -311,9 +325,13 @@ impl Described {
         names
     }
 
-    /// Returns whether operations of steps have this row, and not syncs after writes alone.
+    /// Returns whether the durations of some step's operations go to the row `name`. Returns `false` if only syncs
+    /// after writes go to it.
     pub(super) fn is_row_of_operations(&self, name: &str) -> bool {
-        self.task.values().flat_map(|task| &task.steps).any(|step| step.row.as_deref() == Some(name))
+        self.task
+            .values()
+            .flat_map(|task| &task.steps)
+            .any(|step| [&step.row, &step.write_row].into_iter().flatten().any(|row| row == name))
     }
 
     /// Returns the row that has the durations of all measured operations and of no others; none if there is none.
@@ -323,7 +341,8 @@ impl Described {
             tasks.flat_map(|task| &task.steps).filter(|step| step.action.is_operation())
         };
         let name = operations(true).next()?.row.as_deref()?;
-        let has = |step: &Step| step.row.as_deref() == Some(name);
+        let has =
+            |step: &Step| step.row.as_deref() == Some(name) && step.write_row.as_deref().is_none_or(|row| row == name);
         let is_sync =
             self.task.values().flat_map(|task| &task.steps).any(|step| step.sync_row.as_deref() == Some(name));
         (operations(true).all(has) && !operations(false).any(has) && !is_sync).then_some(name)
@@ -348,6 +367,7 @@ impl TaskOf {
     /// Returns the smallest number of operations in one round.
     pub(super) fn operations_at_least(&self) -> u64 {
         let of_step = |step: &Step| match step.repeated {
+            _ if step.is_one => 1,
             Repeated::Operations(operations) if step.action.is_operation() => operations,
             _ => 0,
         };

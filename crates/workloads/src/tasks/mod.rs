@@ -161,7 +161,7 @@ impl Member {
     }
 }
 
-/// Returns all tasks of a load, those that are measured first.
+/// Returns all tasks of a load. The tasks that are measured come first.
 fn members(params: &Params) -> Vec<Member> {
     let of_kind = |(kind, task): (&String, &TaskOf)| {
         let position = params.task.get_index_of(kind).unwrap_or(0) as u64;

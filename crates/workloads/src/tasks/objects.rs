@@ -16,8 +16,8 @@ pub(super) struct SharedFile {
     versions: Option<Vec<Version>>,
 }
 
-/// The version of a page: the number that is written last, and the number that is written for certain. They differ while
-/// a task writes the page.
+/// Two version numbers of a page: that of the last write that has begun, and that of the last write that is done. They
+/// differ while a task writes the page.
 #[derive(Debug)]
 struct Version {
     begun: AtomicU32,
@@ -118,12 +118,12 @@ impl SharedFile {
 /// Memory that a task has mapped.
 pub(super) struct Mapped<S: System> {
     region: S::Region,
-    /// Name of the region's pattern.
+    /// The name from which the region's test pattern is made.
     name: String,
     pub pages: u64,
     /// The version of each page.
     versions: Vec<u32>,
-    /// Whether the region's pages are verified. Those of a file that tasks write are not.
+    /// Whether the contents of the region's pages are checked. They are not if the region maps a file that tasks write.
     is_verified: bool,
 }
 

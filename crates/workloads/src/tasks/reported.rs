@@ -7,7 +7,7 @@ use figures::figure::{Better, Format, Row};
 use figures::histogram::Times;
 use hdrhistogram::Histogram;
 
-/// What a run has measured, and its description.
+/// The measurements of a run and the parameters of its load, from which the report's rows are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported<'a> {
     pub params: &'a Params,
@@ -28,13 +28,17 @@ impl Reported<'_> {
         Reported { params, course, durations: &durations, verified: 0 }.rows()
     }
 
-    /// Returns the rows: rates, hit ratio, durations by row, CPU time and counters, and verified pages.
+    /// Returns all rows of the report: rates, hit ratio, durations of each kind of operation, CPU time and counters,
+    /// and verified pages.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = self.course.rate_rows(&self.params.name);
-        rows.extend(match self.params.misses() {
-            Misses::PagesReadIn => self.course.hit_row("Hit ratio", 0),
-            Misses::MajorFaults => self.course.fault_hit_row("Hit ratio"),
-        });
+        // What tasks in the background read in is no miss of the measured operations.
+        if !self.params.is_read_in_background() {
+            rows.extend(match self.params.misses() {
+                Misses::PagesReadIn => self.course.hit_row("Hit ratio", 0),
+                Misses::MajorFaults => self.course.fault_hit_row("Hit ratio"),
+            });
+        }
         for (name, durations) in self.rows_with_durations() {
             match durations {
                 None => rows.extend(self.course.latency_rows(name)),
@@ -61,8 +65,8 @@ impl Reported<'_> {
         self.rows_with_durations().flat_map(of_row).collect()
     }
 
-    /// Returns each row of durations. A row that has all measured operations and no others has no durations of its own:
-    /// the course has them, before memory was full and after.
+    /// Returns the name of each row of durations with its durations. A row of exactly the measured operations has none
+    /// here: its durations are those of `course`, which divides them into before and after memory was full.
     fn rows_with_durations(&self) -> impl Iterator<Item = (&str, Option<&Histogram<u64>>)> {
         let whole = self.params.row_of_all();
         let names = self.params.row_names();
@@ -72,7 +76,8 @@ impl Reported<'_> {
             .map(move |(name, durations)| (name, (whole != Some(name)).then_some(durations)))
     }
 
-    /// Returns the row with the rate of a row's operations in the whole run; none if syncs alone have this row.
+    /// Returns a row with the rate, over the whole run, of the operations whose durations are in the row `name`; none
+    /// if these are only syncs after writes.
     fn rate_of(&self, name: &str, durations: &Histogram<u64>) -> Option<Row> {
         let rate = durations.len() as f64 / self.course.elapsed_s().max(1e-9);
         let row = format!("Ops {} {name}", self.params.name);

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Interval at which a task that waits for a signal looks at the signal's counter.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// Time for which a task sleeps that was to write a page which another task writes.
+/// Time for which a task sleeps when it wants to write a page that another task is writing.
 const CLAIM_AGAIN: Nanos = Nanos(10_000);
 
 /// Why the handle of a step's file exists.
@@ -28,11 +28,11 @@ const OPENED: &str = "a step that uses a file has opened it";
 pub(super) struct Load {
     /// Number of pages that a region has in each task, by the region's name; none for regions of files.
     region_pages: BTreeMap<String, Option<u64>>,
-    /// The counters of signals.
+    /// For each signal, by name, how often tasks have given it.
     signals: BTreeMap<String, AtomicU64>,
-    /// Names of the rows of durations, in order.
+    /// Names of the report's rows with durations of operations, in the order of the report.
     pub rows: Vec<String>,
-    /// The description.
+    /// The description of the load, from the experiment's file.
     pub described: Params,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Task<'a, S: System> {
     system: &'a S,
     load: &'a Load,
     kind: &'a TaskOf,
-    /// Name of the kind.
+    /// Name of the kind of task.
     name: &'a str,
     /// Number of the task among those of its kind.
     number: u64,
@@ -89,6 +89,8 @@ struct Place<S: System> {
     next: u64,
     /// Number of writes since the last sync.
     since_sync: u64,
+    /// Whether the last operation was a write.
+    has_written: bool,
 }
 
 impl<'a, S: System> Task<'a, S> {
@@ -139,14 +141,16 @@ impl<'a, S: System> Task<'a, S> {
         Ok(self.durations)
     }
 
-    /// Opens the file of a step.
+    /// Opens the file of a step, if it uses one. Returns the state that the step keeps from one operation to the next.
     fn place(&self, step: &Step) -> Result<Place<S>, SystemError> {
         let mut file = step.action.file().map(|name| self.system.open(&self.file(name).name)).transpose()?;
-        if let (Action::Read(_, Places { random_advice: true, .. }), Some(file)) = (&step.action, &mut file) {
+        if let (Action::Read { places, .. }, Some(file)) = (&step.action, &mut file)
+            && places.random_advice
+        {
             // Without readahead, each page that is read in is a miss.
             self.system.expect_random_reads(file);
         }
-        Ok(Place { file, chooser: None, next: 0, since_sync: 0 })
+        Ok(Place { file, chooser: None, next: 0, since_sync: 0, has_written: false })
     }
 
     /// Returns whether the task is to end. Steps before the measurement, which have no tally, are done to their end.
@@ -154,7 +158,7 @@ impl<'a, S: System> Task<'a, S> {
         tally.is_some_and(Tally::is_over) || self.system.is_killed()
     }
 
-    /// Does a step as often as it says.
+    /// Performs the step `step` as many times, or for as long, as it says.
     fn step(&mut self, step: &Step, place: &mut Place<S>, mut tally: Option<&mut Tally>) -> Result<(), SystemError> {
         let started = self.system.now();
         let most = match step.repeated {
@@ -173,14 +177,18 @@ impl<'a, S: System> Task<'a, S> {
             if let Some(tally) = tally.as_deref().filter(|_| self.kind.measured) {
                 tally.keep_step(self.system);
             }
-            let time = self.act(step, place, tally.as_deref())?;
-            if let (Some(tally), Some(time)) = (tally.as_deref_mut(), time) {
-                self.count(step, time + late, tally);
+            let (row, time) = self.act(step, place, tally.as_deref())?;
+            if let (Some(tally), Some(time), false) = (tally.as_deref_mut(), time, step.is_one) {
+                self.count(row, time + late, tally);
             }
             self.sync_after(step, place)?;
             if step.think > Nanos(0) {
                 self.system.sleep(step.think);
             }
+        }
+        // A step that the end of the run has cut short did not do all that its duration stands for.
+        if let Some(tally) = tally.filter(|tally| step.is_one && !self.is_over(Some(tally))) {
+            self.count(step.row.as_deref(), self.system.now().since(started), tally);
         }
         Ok(())
     }
@@ -197,14 +205,14 @@ impl<'a, S: System> Task<'a, S> {
     }
 
     /// Counts an operation, in the tally if the task is measured, and in its row.
-    fn count(&mut self, step: &Step, time: Nanos, tally: &mut Tally) {
+    fn count(&mut self, row: Option<&str>, time: Nanos, tally: &mut Tally) {
         if self.kind.measured {
             tally.count(time);
         }
-        self.record(step.row.as_deref(), time);
+        self.record(row, time);
     }
 
-    /// Records a duration in a row, if the load has more rows than one.
+    /// Records a duration in a row.
     fn record(&mut self, row: Option<&str>, time: Nanos) {
         let number = row.and_then(|row| self.load.rows.iter().position(|name| name == row));
         if let Some(number) = number {
@@ -234,16 +242,37 @@ impl<'a, S: System> Task<'a, S> {
         SystemError(format!("task `{}`: region `{name}` is used while it is not mapped", self.name))
     }
 
-    /// Does an action once. Returns the time of the operation; none if the action is no operation.
-    fn act(&mut self, step: &Step, place: &mut Place<S>, tally: Option<&Tally>) -> Result<Option<Nanos>, SystemError> {
-        let system = self.system;
-        match &step.action {
-            Action::Read(file, places) => return self.read(file, places, place).map(Some),
-            Action::Write { file, places, .. } => return self.write(file, places, place).map(Some),
-            Action::Touch { region, places, store_percent } => {
-                return self.touch((region, places, *store_percent), place).map(Some);
+    /// Does the action of a step once. Returns the operation's row and time; no time if the action is no operation.
+    fn act<'s>(
+        &mut self,
+        step: &'s Step,
+        place: &mut Place<S>,
+        tally: Option<&Tally>,
+    ) -> Result<(Option<&'s str>, Option<Nanos>), SystemError> {
+        let mut row = step.row.as_deref();
+        let time = match &step.action {
+            Action::Read { file, places, write_percent } => {
+                let writes = *write_percent > 0 && self.rng.below(100) < *write_percent;
+                row = if writes { step.write_row.as_deref().or(row) } else { row };
+                Some(if writes { self.write(file, places, place)? } else { self.read(file, places, place)? })
             }
-            Action::Sync(_) => return Self::sync(system, place).map(Some),
+            Action::Write { file, places } => Some(self.write(file, places, place)?),
+            Action::Touch { region, places, store_percent } => {
+                Some(self.touch((region, places, *store_percent), place)?)
+            }
+            Action::Sync(_) => Some(Self::sync(self.system, place)?),
+            other => {
+                self.act_between(other, tally)?;
+                None
+            }
+        };
+        Ok((row, time))
+    }
+
+    /// Does an action that is not measured as an operation, such as a sleep or a signal.
+    fn act_between(&mut self, action: &Action, tally: Option<&Tally>) -> Result<(), SystemError> {
+        let system = self.system;
+        match action {
             Action::Map(region) => self.map(region)?,
             Action::Unmap(region) => {
                 let mapped = self.regions.remove(region).ok_or_else(|| self.no_region(region))?;
@@ -254,10 +283,27 @@ impl<'a, S: System> Task<'a, S> {
             Action::Signal(name) => {
                 self.load.signals[name].fetch_add(1, Relaxed);
             }
-            Action::Wait(name, count) => self.wait(name, *count, tally),
+            Action::Wait(name, count) => {
+                let waited = self.waited.entry(name.clone()).or_default();
+                *waited += count;
+                let waited = *waited;
+                self.wait_until(name, tally, |counter| counter >= waited);
+            }
+            Action::Turn(name) => {
+                let (number, count) = (self.number, self.kind.count);
+                self.wait_until(name, tally, |counter| counter % count == number);
+            }
             Action::DropCaches => system.drop_caches()?,
+            Action::Read { .. } | Action::Write { .. } | Action::Touch { .. } | Action::Sync(_) => {}
         }
-        Ok(None)
+        Ok(())
+    }
+
+    /// Waits until `is_reached` returns true for the value of a signal's counter, or the run is over.
+    fn wait_until(&self, signal: &str, tally: Option<&Tally>, is_reached: impl Fn(u64) -> bool) {
+        while !is_reached(self.load.signals[signal].load(Relaxed)) && !self.is_over(tally) {
+            self.system.sleep(LOOK_EVERY);
+        }
     }
 
     /// Syncs the file of a step. Returns the time that this took.
@@ -281,6 +327,7 @@ impl<'a, S: System> Task<'a, S> {
             self.bytes.resize(PAGE_BYTES * places.pages.min(shared.pages - page) as usize, 0);
             let file = place.file.as_ref().expect(OPENED);
             if let Some(time) = shared.write(self.system, file, page, &mut self.bytes)? {
+                place.has_written = true;
                 return Ok(time);
             }
             // Another task writes this page now, so this task takes another page.
@@ -290,12 +337,13 @@ impl<'a, S: System> Task<'a, S> {
 
     /// Syncs the file of a step after every `sync_every` writes.
     fn sync_after(&mut self, step: &Step, place: &mut Place<S>) -> Result<(), SystemError> {
-        let Action::Write { sync_every, .. } = step.action else { return Ok(()) };
-        place.since_sync += 1;
-        if place.since_sync == sync_every {
-            place.since_sync = 0;
-            let time = Self::sync(self.system, place)?;
-            self.record(step.sync_row.as_deref(), time);
+        if std::mem::take(&mut place.has_written) {
+            place.since_sync += 1;
+            if place.since_sync == step.sync_every {
+                place.since_sync = 0;
+                let time = Self::sync(self.system, place)?;
+                self.record(step.sync_row.as_deref(), time);
+            }
         }
         Ok(())
     }
@@ -335,16 +383,6 @@ impl<'a, S: System> Task<'a, S> {
         }
         self.regions.insert(name.to_owned(), mapped);
         Ok(())
-    }
-
-    /// Waits until the counter of a signal has grown by `count` since this task's last wait for it, or the run is over.
-    fn wait(&mut self, name: &str, count: u64, tally: Option<&Tally>) {
-        let waited = self.waited.entry(name.to_owned()).or_default();
-        *waited += count;
-        let waited = *waited;
-        while self.load.signals[name].load(Relaxed) < waited && !self.is_over(tally) {
-            self.system.sleep(LOOK_EVERY);
-        }
     }
 
     /// Returns the first page of the next operation on a file or region of `pages` pages.

@@ -10,16 +10,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Step {
     /// What the step does.
     pub action: Action,
-    /// How often the step does it.
+    /// How often the step repeats its action.
     pub repeated: Repeated,
-    /// Rate at which operations begin, operations per second for each task; none: one after the other.
+    /// Rate at which operations begin, operations per second for each task; none: each begins when the one before it
+    /// has ended.
     pub rate: Option<f64>,
     /// Sleep of the task after each operation.
     pub think: Nanos,
-    /// Name of the operation in the rows of durations, such as `Read`; none: the durations are not reported.
+    /// Name under which the report lists the durations of the operations, such as `Read`; none: the durations are not
+    /// reported.
     pub row: Option<String>,
-    /// Name of syncs after every `sync_every` writes in the rows of durations; none: their durations are not reported.
+    /// Number of writes after which the step syncs its file; 0: the step never syncs it.
+    pub sync_every: u64,
+    /// Name of the row that shows the durations of the writes, if the step reads and writes. None: the row of the reads
+    /// shows them, too.
+    pub write_row: Option<String>,
+    /// Name of the row that shows the durations of the syncs after every `sync_every` writes. None: no row shows them.
     pub sync_row: Option<String>,
+    /// Whether all operations of the step together count as one, whose duration is that of the whole step.
+    pub is_one: bool,
     /// The step as it is described.
     text: Text,
 }
@@ -27,29 +36,35 @@ pub struct Step {
 /// How often a step does its action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeated {
-    /// This number of operations.
+    /// The step does this number of operations.
     Operations(u64),
-    /// As many operations as pass over the whole file or region, times this number, divided by 100.
+    /// The step does this percentage of the operations that would use each page of the file or region once.
     Percent(u64),
-    /// For this time.
+    /// The step does operations for this time.
     For(Nanos),
 }
 
 /// What a step does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Reads from a file.
-    Read(String, Places),
-    /// Writes to a file. If `sync_every` is above 0, syncs the file after this number of writes.
+    /// Reads from a file. With a probability of `write_percent` percent, writes to the file instead.
+    Read {
+        /// The file.
+        file: String,
+        /// The places in the file that are read.
+        places: Places,
+        /// Share of operations that write, percent.
+        write_percent: u64,
+    },
+    /// Writes to a file.
     Write {
         /// The file.
         file: String,
-        /// Where it is written.
+        /// The places in the file that are written.
         places: Places,
-        /// Number of writes between two syncs; 0: no sync.
-        sync_every: u64,
     },
-    /// Loads a page of a region, and then stores it with a probability of `store_percent`.
+    /// Reads a page of a region through the mapping. Then, with a probability of `store_percent` percent, writes to the
+    /// page.
     Touch {
         /// The region.
         region: String,
@@ -64,14 +79,17 @@ pub enum Action {
     Map(String),
     /// Unmaps a region.
     Unmap(String),
-    /// Sleeps.
+    /// Sleeps for this time.
     Sleep(Nanos),
-    /// Uses a CPU.
+    /// Keeps a CPU busy for this time.
     Compute(Nanos),
     /// Adds 1 to the counter of a signal.
     Signal(String),
     /// Waits until the counter of a signal has grown by a number since this task's last wait for the signal.
     Wait(String, u64),
+    /// Waits for this task's turn: until the counter of a signal, divided by the number of tasks of this kind, leaves
+    /// the task's number as remainder. So a task that signals when it has done its work passes the turn on.
+    Turn(String),
     /// Drops the clean pages of all files from memory.
     DropCaches,
 }
@@ -79,13 +97,13 @@ pub enum Action {
 /// The places in a file or region that a step uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Places {
-    /// The order of the places.
+    /// The order in which the step uses the places.
     pub order: Order,
     /// How often each page is chosen, if the order is random.
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`.
     pub theta: f64,
-    /// Pages of each operation.
+    /// Number of pages that each operation reads, writes or touches.
     pub pages: u64,
     /// Whether each of `n` tasks of the kind uses every nth page, so that no two use the same.
     pub is_own: bool,
@@ -93,15 +111,15 @@ pub struct Places {
     pub random_advice: bool,
 }
 
-/// The order of the places that a step uses.
+/// The order in which the operations of a step use the places of a file or region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Chosen at random.
+    /// The places are chosen at random.
     #[default]
     Random,
-    /// From the beginning to the end, and from the beginning again. A task goes on where its last operation of this step
-    /// ended.
+    /// The places follow each other from the beginning to the end, and then from the beginning again. A task goes on
+    /// where its last operation of this step ended.
     Sequential,
 }
 
@@ -110,7 +128,7 @@ impl Action {
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         match self {
-            Self::Read(file, _) | Self::Write { file, .. } | Self::Sync(file) => Some(file),
+            Self::Read { file, .. } | Self::Write { file, .. } | Self::Sync(file) => Some(file),
             _ => None,
         }
     }
@@ -127,14 +145,14 @@ impl Action {
     /// Returns whether the action is an operation, whose duration is measured.
     #[must_use]
     pub const fn is_operation(&self) -> bool {
-        matches!(self, Self::Read(..) | Self::Write { .. } | Self::Touch { .. } | Self::Sync(_))
+        matches!(self, Self::Read { .. } | Self::Write { .. } | Self::Touch { .. } | Self::Sync(_))
     }
 
     /// Returns the places that the action uses; none if it uses none.
     #[must_use]
     pub fn places(&self) -> Option<&Places> {
         match self {
-            Self::Read(_, places) | Self::Write { places, .. } | Self::Touch { places, .. } => Some(places),
+            Self::Read { places, .. } | Self::Write { places, .. } | Self::Touch { places, .. } => Some(places),
             _ => None,
         }
     }
@@ -154,6 +172,7 @@ struct Text {
     compute_us: Option<u64>,
     signal: Option<String>,
     wait: Option<String>,
+    turn: Option<String>,
     drop_caches: Option<bool>,
 
     order: Option<Order>,
@@ -164,13 +183,16 @@ struct Text {
     random_advice: Option<bool>,
     sync_every: Option<u64>,
     store_percent: Option<u64>,
+    write_percent: Option<u64>,
     count: Option<u64>,
     operations: Option<u64>,
     percent: Option<u64>,
     for_ms: Option<u64>,
     rate: Option<f64>,
     think_us: Option<u64>,
+    as_one: Option<bool>,
     row: Option<String>,
+    write_row: Option<String>,
     sync_row: Option<String>,
 }
 
@@ -187,7 +209,7 @@ impl Serialize for Step {
 }
 
 /// The keys that name an action.
-const ACTIONS: &str = "read, write, touch, sync, map, unmap, sleep_us, compute_us, signal, wait, drop_caches";
+const ACTIONS: &str = "read, write, touch, sync, map, unmap, sleep_us, compute_us, signal, wait, turn, drop_caches";
 
 /// Largest number of KiB of one operation.
 const KIB_MAX: u64 = 16 << 10;
@@ -227,27 +249,29 @@ impl Step {
             rate: text.rate,
             think,
             row: text.row.clone(),
+            sync_every: text.sync_every.unwrap_or(0),
+            write_row: text.write_row.clone(),
             sync_row: text.sync_row.clone(),
+            is_one: text.as_one.unwrap_or(false),
             text,
         })
     }
 }
 
-/// Returns the action that a step's keys name.
+/// Reads a step's action from the keys of the step in the load's description.
 fn action(text: &Text) -> Result<Action, String> {
     let us = |us: u64| Nanos(us.saturating_mul(1000));
     let mut actions = Vec::new();
     let mut add = |action: Option<Action>| actions.extend(action);
-    let read = text.read.clone().map(|file| Ok::<_, String>(Action::Read(file, places(text)?))).transpose()?;
-    add(read);
+    if let Some(file) = text.read.clone() {
+        let write_percent = percent("write_percent", text.write_percent)?;
+        add(Some(Action::Read { file, places: places(text)?, write_percent }));
+    }
     if let Some(file) = text.write.clone() {
-        add(Some(Action::Write { file, places: places(text)?, sync_every: text.sync_every.unwrap_or(0) }));
+        add(Some(Action::Write { file, places: places(text)? }));
     }
     if let Some(region) = text.touch.clone() {
-        let store_percent = text.store_percent.unwrap_or(0);
-        if store_percent > 100 {
-            return Err(format!("`store_percent` is {store_percent}: at most 100"));
-        }
+        let store_percent = percent("store_percent", text.store_percent)?;
         add(Some(Action::Touch { region, places: places(text)?, store_percent }));
     }
     add(text.sync.clone().map(Action::Sync));
@@ -257,6 +281,7 @@ fn action(text: &Text) -> Result<Action, String> {
     add(text.compute_us.map(|time| Action::Compute(us(time))));
     add(text.signal.clone().map(Action::Signal));
     add(text.wait.clone().map(|signal| Action::Wait(signal, text.count.unwrap_or(1))));
+    add(text.turn.clone().map(Action::Turn));
     add(text.drop_caches.filter(|is| *is).map(|_| Action::DropCaches));
     match (actions.pop(), actions.is_empty()) {
         (Some(action), true) => Ok(action),
@@ -265,11 +290,23 @@ fn action(text: &Text) -> Result<Action, String> {
     }
 }
 
-/// Returns the places that a step's keys describe.
+/// Returns the share that a key gives, percent; 0 if the key is not there.
+fn percent(key: &str, value: Option<u64>) -> Result<u64, String> {
+    match value.unwrap_or(0) {
+        percent @ 0..=100 => Ok(percent),
+        percent => Err(format!("`{key}` is {percent}: at most 100")),
+    }
+}
+
+/// Returns which pages of a file or region a step uses and in which order, as the step's keys say (`order`, `kib`,
+/// `distribution` and others).
 fn places(text: &Text) -> Result<Places, String> {
     let kib = text.kib.unwrap_or(4);
     if kib == 0 || !kib.is_multiple_of(4) || kib > KIB_MAX {
         return Err(format!("`kib` is {kib}: expected whole pages of 4 KiB, at most {KIB_MAX}"));
+    }
+    if text.own == Some(true) && kib != 4 {
+        return Err("`own` is for operations of 4 KiB, since a task's own pages lie apart".into());
     }
     let order = text.order.unwrap_or_default();
     Ok(Places {
@@ -282,19 +319,23 @@ fn places(text: &Text) -> Result<Places, String> {
     })
 }
 
-/// Refuses keys that say nothing about the action.
+/// Refuses keys of a step that do not belong to its kind of action, such as `kib` for a sleep.
 fn check_keys(text: &Text, action: &Action) -> Result<(), String> {
     let has_places = action.places().is_some();
     let is_touch = matches!(action, Action::Touch { .. });
     let is_write = matches!(action, Action::Write { .. });
+    let is_read = matches!(action, Action::Read { .. });
     let misplaced = [
         ("order", text.order.is_some() && !has_places),
         ("distribution", text.distribution.is_some() && !has_places),
         ("theta", text.theta.is_some() && text.distribution != Some(Distribution::Zipf)),
         ("kib", text.kib.is_some() && (!has_places || is_touch)),
-        ("own", text.own.is_some() && !is_write && !matches!(action, Action::Read(..))),
-        ("random_advice", text.random_advice.is_some() && !matches!(action, Action::Read(..))),
-        ("sync_every", text.sync_every.is_some() && !is_write),
+        ("own", text.own.is_some() && !is_write && !is_read),
+        ("random_advice", text.random_advice.is_some() && !is_read),
+        ("sync_every", text.sync_every.is_some() && !is_write && text.write_percent.is_none()),
+        ("write_percent", text.write_percent.is_some() && !is_read),
+        ("write_row", text.write_row.is_some() && text.write_percent.is_none()),
+        ("as_one", text.as_one.is_some() && !action.is_operation()),
         ("sync_row", text.sync_row.is_some() && text.sync_every.is_none()),
         ("store_percent", text.store_percent.is_some() && !is_touch),
         ("count", text.count.is_some() && !matches!(action, Action::Wait(..))),

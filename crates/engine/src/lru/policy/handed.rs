@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 use std::ops::Deref;
 
-/// Number of pages that a batch holds without allocating memory.
+/// Largest number of pages that a batch can hold without allocated memory.
 const FEW: usize = 2 * CLUSTER as usize;
 
 /// The pages of a batch; a huge page is one entry, its head. A batch has more than [`FEW`] entries only if whole
@@ -73,8 +73,8 @@ pub struct Blocks {
     /// `true` if the pages of a block are taken off any list; `false` if they are taken only off the list of the page
     /// that was found first.
     pub any_list: bool,
-    /// `true` if the search in a block ends at the first page that cannot be taken; `false` if the search goes on
-    /// behind it.
+    /// `true` if the search in a block ends at the first page that cannot be taken; `false` if the search skips this
+    /// page and goes on.
     pub ends_at_gap: bool,
 }
 

@@ -105,7 +105,7 @@ impl OwnScan {
 
 /// The functions of [`Lru`] for a policy that implements the trait [`Policy`].
 impl<M: Machine> Lru<M> {
-    /// Puts a page that has come to memory on the policy's list.
+    /// Puts a page that has come into memory on the policy's list.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
@@ -141,10 +141,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan of the policy's one list, with one target. If `lru.small_targets` says that small targets are
-    /// saved, they are saved in one sum, although mechanisms/reclaim, 10.1, has a sum for each list. There is no sum
-    /// for the active list, which is always empty: with `SmallTargets::SavedAndOne` the sum would grow by one page with
-    /// each scan, and every 32nd scan would scan the empty list.
+    /// Begins a scan of the policy's one list, with one scan target. If `lru.small_targets` says that small targets are
+    /// saved, they are saved in one sum. (mechanisms/reclaim, 10.1, has a sum for each list. But a policy with one list
+    /// has no active pages. With `SmallTargets::SavedAndOne`, a sum for the empty active list would grow by one page
+    /// with each scan, and every 32nd scan would examine this list in vain.)
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
@@ -176,8 +176,8 @@ impl<M: Machine> Lru<M> {
         Some(Batch { has_blocks, counted: taken.scanned + taken.skipped, ..batch })
     }
 
-    /// Takes up to `pages` victims off the list, but no pages without references. Skips victims in zones that cannot
-    /// serve the request.
+    /// Takes up to `pages` victims off the list. Puts a victim back if its zone cannot serve the request, or if its
+    /// last reference is being dropped.
     fn isolate_own(&self, reach: Reach<'_, M>, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut victims = Victims::new();
@@ -211,8 +211,9 @@ impl<M: Machine> Lru<M> {
         Taken { entries: victims, pages: weight, scanned, skipped }
     }
 
-    /// Takes the listed page in `frame` off the policy's list, with one more reference, for a caller that moves the
-    /// page to another frame. Returns `false`, and leaves the page alone, if its last reference is being dropped.
+    /// Takes the listed page in `frame` off the policy's list, and takes one more reference to the page, for a caller
+    /// that moves the page to another frame. Returns `false`, and leaves the page alone, if its last reference is being
+    /// dropped.
     pub(in crate::lru) fn isolate_given_own(
         &self,
         policy: &mut dyn Policy<FrameTable>,

@@ -38,7 +38,7 @@ use crate::page_cache::Shadow;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Order};
 
-/// Largest number of pages that reclaim asks a policy for at once (`SWAP_CLUSTER_MAX`).
+/// Largest number of pages for which reclaim asks a policy at once (`SWAP_CLUSTER_MAX`).
 pub const CLUSTER: u64 = 32;
 
 /// Pages that a policy hands out to be evicted. The page to be evicted first comes first.
@@ -57,7 +57,7 @@ pub struct Taken {
     pub skipped: u64,
 }
 
-/// The way in which a page came to memory.
+/// The way in which a page came into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insert {
     /// A task reads the page, or is about to.
@@ -75,7 +75,7 @@ pub enum Insert {
     /// A page fault made the page, which is anonymous memory.
     Fault,
     /// The page was in memory before, and keeps its marks of use. It was taken off its list to be moved to another
-    /// frame, split off a huge page, or made of single pages.
+    /// frame, it was split off a huge page, or it is a huge page into which single pages were joined.
     Moved,
     /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {
@@ -118,7 +118,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes that a page came to memory, and lists it.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
 
-    /// Returns whether [`Policy::used`] is called for each use. Each call takes the lock.
+    /// Returns whether the engine calls [`Policy::used`] for each use of a page. Each such call takes the lruvec's
+    /// lock.
     fn moves_on_use(&self) -> bool {
         false
     }
@@ -126,8 +127,8 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes the use of a listed page. Called only if [`Policy::moves_on_use`] returns `true`.
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
-    /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted first comes first. The
-    /// pages are no longer listed.
+    /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted first comes first. These
+    /// pages are then no longer listed.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
     /// Decides the fate of a page that was handed out. `seen` tells how the page was used.
@@ -221,7 +222,7 @@ impl Demand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {
-    /// The page is in use, and is kept longer than others.
+    /// The page is in use, and is kept longer than pages that are not in use.
     Activate,
     /// The page was used once, and makes one more round of its list.
     Keep,

@@ -307,7 +307,7 @@ mod tests {
         assert!(classic > 4800 && classic > clock, "{classic}, clock {clock} of 5000");
     }
 
-    /// Returns the pages that a policy lists, in ascending order.
+    /// Returns the pages that a policy lists, in order.
     fn listed(replay: &Replay<impl Policy<Slab>>) -> Vec<u32> {
         let mut pages = Vec::new();
         replay.policy.for_each(&replay.pages, &mut |page| pages.push(page.0));

@@ -40,7 +40,8 @@ pub(in crate::lru) enum State<M: Machine> {
     Classic(classic::State<M>),
     /// The state of the multi-generational LRU.
     Multigen(Generational<M>),
-    /// A value of a policy that implements the trait [`Policy`](super::Policy).
+    /// The state of a policy that implements the trait [`Policy`](super::Policy): the value on which its methods are
+    /// called.
     Own(M::Lock<OwnPolicy>),
 }
 
@@ -50,7 +51,7 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
     /// The guard of the lists of the multi-generational LRU.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
-    /// The guard of the value of a policy that implements the trait [`Policy`](super::Policy).
+    /// The guard of the lock around a policy that implements the trait [`Policy`](super::Policy).
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
@@ -92,7 +93,7 @@ impl Ruling {
         }
     }
 
-    /// Returns the state with which an lruvec begins: it has no pages.
+    /// Returns the state of an lruvec that has no pages yet.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> State<M> {
         match self {
             Self::Classic(_) => State::Classic(Classic::state(machine)),
@@ -101,8 +102,8 @@ impl Ruling {
         }
     }
 
-    /// Returns the lists under which pages are counted. These are the lists that the policy prescribes or, if it
-    /// prescribes none, `said`, the value of `lru.lists`.
+    /// Returns the lists under which pages are counted: those that the policy prescribes, or, if it prescribes none,
+    /// `said`, which is the value of `lru.lists`.
     pub(in crate::lru) const fn counted_lists(&self, said: Lists) -> Lists {
         match self {
             Self::Classic(_) => said,
@@ -193,9 +194,9 @@ impl<M: Machine> Lru<M> {
 
 /// Functions that tell the policy about pages that come, are used, and leave.
 impl<M: Machine> Lru<M> {
-    /// Notes that a page that is on no list is about to join one. Returns `None` if the policy has put the page on a
-    /// list. Otherwise the page has to go into a batch, and the result says whether it joins its list as an active
-    /// page.
+    /// Notes that a page, which is on no list yet, is about to join a list. Returns `None` if the policy has put the
+    /// page on a list. Otherwise the page has to go into a batch, and the result says whether it joins its list as an
+    /// active page.
     pub(in crate::lru) fn note_coming(&self, frame: FrameNumber, how: Insert, active: bool) -> Option<bool> {
         match &self.ruling {
             Ruling::Classic(_) => {
@@ -241,8 +242,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the time at which the list of a page in a batch is chosen. With the multi-generational LRU, the list is
-    /// chosen when the batch is flushed, by the state of the page at that time.
+    /// Returns when the list of a page in a batch is chosen. With the multi-generational LRU, it is chosen when the
+    /// batch is flushed, by the state of the page at that time.
     pub(in crate::lru) const fn list_choice(&self) -> ListChoice {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.choices.list_choice,
@@ -310,8 +311,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the listed page in `frame` off its list, with one more reference. Returns `false` and leaves the page
-    /// alone if its last reference is being dropped.
+    /// Takes the listed page in `frame` off its list, and takes one more reference to the page. Returns `false` and
+    /// leaves the page alone if its last reference is being dropped.
     pub(in crate::lru) fn take_given(
         &self,
         lruvec: &Lruvec<M>,
@@ -341,7 +342,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Functions of the policy that reclaim calls.
+/// The part of the page-replacement policy that reclaim uses: it chooses pages, and takes back those that reclaim did
+/// not free.
 impl<M: Machine> Lru<M> {
     /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` is `true` if
     /// the pass is the reclaim's first, or if a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
@@ -409,7 +411,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Charges the cost of computing the number of pages to scan, if the policy computes it once for a whole scan.
+    /// Charges the time that Linux needs to compute the number of pages to scan, if the policy computes this number
+    /// once for a whole scan.
     pub(crate) fn charge_scan_count(&self) {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.machine.spend(Step::ScanCount, 1),
@@ -450,7 +453,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends a scan. Returns whether the scan left active pages alone although they had a target.
+    /// Ends a scan. Returns whether the scan left active pages alone although there was a scan target for them.
     pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {
@@ -470,8 +473,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts `stay`, the pages of a batch that reclaim keeps, back on their lists. `written` is the number of pages of
-    /// the batch that reclaim is writing.
+    /// Puts `stay`, those pages of a batch that were not freed, back on their lists. `written` is the number of pages
+    /// of the batch that reclaim is writing.
     pub(crate) fn put_back_batch(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, stay, taken);
@@ -485,8 +488,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts `stay`, the pages of a batch of blocks that reclaim keeps, back on their lists. The batch may have pages of
-    /// both families.
+    /// Puts `stay`, those pages of a batch of aligned blocks that were not freed, back on their lists. The batch may
+    /// have pages of both families.
     pub(crate) fn put_back_blocks(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber]) {
         // Divides the pages by family before any page is put back: once a page is back, other tasks may free it and
         // change its flags.
@@ -537,8 +540,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. This is noted page
-    /// by page, while other pages of the same batch may not be judged yet.
+    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Called for each
+    /// page as soon as it is evicted, when other pages of the same batch may not be judged yet.
     pub(crate) fn note_taken(&self, frame: FrameNumber, target: GroupId) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_by_eviction(frame, target),
@@ -566,8 +569,8 @@ impl<M: Machine> Lru<M> {
 
 /// Functions that show the state of the policy: counters, lists of pages, checks.
 impl<M: Machine> Lru<M> {
-    /// Returns the counters of refaults that stay at 0, because pages of their family leave no shadows. Kernels without
-    /// shadows do not have these counters.
+    /// Returns those counters of refaults that always stay at 0, because pages of their family leave no shadows.
+    /// Kernels without shadows do not have these counters.
     pub fn uncounted_refaults(&self) -> impl Iterator<Item = ZoneEvent> {
         let by_policy = match self.choices.policy {
             // A program's own policy may return shadows; the simple policies of this engine do not.
@@ -604,7 +607,8 @@ impl<M: Machine> Lru<M> {
         self.lruvecs_of_zone(zone).for_each(|lruvec| self.for_each_listed_in(lruvec, zone, &mut visit));
     }
 
-    /// Calls `visit` for each page of an lruvec that lies in a zone, with the list under which the page is counted.
+    /// Calls `visit` for each page that is on a list of the lruvec and lies in the zone, with the list under which the
+    /// page is counted.
     pub(in crate::lru) fn for_each_listed_in(
         &self,
         lruvec: &Lruvec<M>,

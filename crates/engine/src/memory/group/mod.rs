@@ -11,15 +11,19 @@
 //! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). If this
 //! number is 0, there is no [`Groups`], no frame has room for a group, and nothing is charged.
 
+pub mod kernel;
 pub mod protection;
 pub mod stock;
 pub mod tree;
 
+pub use kernel::KernelMemory;
 pub use protection::Protection;
 pub use tree::{GroupError, Limit, Subtree};
 
 use super::Memory;
+use crate::stat::Gauge;
 use crate::task::Task;
+use kernel::KernelMemories;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Machine, PerCpu};
 use stock::Stock;
@@ -41,7 +45,7 @@ impl GroupId {
     }
 }
 
-/// An event of a memory control group that is counted (`memory.events`).
+/// A kind of event that is counted for each memory control group (`memory.events`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
     /// Pages were reclaimed although the group's usage was within its `low` protection.
@@ -76,6 +80,47 @@ impl GroupEvent {
     }
 }
 
+/// Pages of a group that are counted by what they are (`memory.stat`), beside those on LRU lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupGauge {
+    /// Pages of files.
+    File,
+    /// Page tables of processes.
+    PageTables,
+    /// Pages of files that are newer than the device.
+    FileDirty,
+    /// Pages that are being written to a device, also those of anonymous memory that go to swap.
+    FileWriteback,
+}
+
+impl GroupGauge {
+    /// All gauges.
+    pub const ALL: [Self; 4] = [Self::File, Self::PageTables, Self::FileDirty, Self::FileWriteback];
+
+    /// Returns the name of the gauge in `memory.stat`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::PageTables => "pagetables",
+            Self::FileDirty => "file_dirty",
+            Self::FileWriteback => "file_writeback",
+        }
+    }
+
+    /// Returns the gauge of a group to which a gauge of a zone belongs; `None` if groups have no such gauge.
+    #[inline]
+    pub(super) const fn of_zone(gauge: Gauge) -> Option<Self> {
+        match gauge {
+            Gauge::NrFilePages => Some(Self::File),
+            Gauge::NrPageTablePages => Some(Self::PageTables),
+            Gauge::NrDirty => Some(Self::FileDirty),
+            Gauge::NrWriteback => Some(Self::FileWriteback),
+            _ => None,
+        }
+    }
+}
+
 /// The counters and limits of a group. All numbers are pages.
 #[derive(Debug)]
 struct Group {
@@ -94,6 +139,8 @@ struct Group {
     /// protected by `min`, then pages protected by `low`.
     claimed: [AtomicU64; 2],
     events: [AtomicU64; GroupEvent::ALL.len()],
+    /// Pages of the group itself, by [`GroupGauge`].
+    gauges: [AtomicU64; GroupGauge::ALL.len()],
     /// `true` if the out-of-memory killer kills the group as a whole.
     is_oom_group: AtomicBool,
 }
@@ -108,6 +155,7 @@ impl Group {
             effective: Default::default(),
             claimed: Default::default(),
             events: Default::default(),
+            gauges: Default::default(),
             is_oom_group: AtomicBool::new(false),
         };
         group.reset();
@@ -131,13 +179,17 @@ impl Group {
 
 /// All memory control groups of an engine.
 pub struct Groups<M: Machine> {
-    /// The groups by number, with the root group first. Elements for groups that do not exist have no pages.
+    /// The groups in order of their numbers, with the root group first. Elements for groups that do not exist have no
+    /// pages.
     groups: Box<[Group]>,
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,
+    kernel: KernelMemories<M>,
     /// `true` once any group had a protection. As long as it is `false`, walks over the groups need not compute
     /// protections.
     has_protection: AtomicBool,
+    /// `true` once any group had a soft limit. As long as it is `false`, kswapd looks for no group above its soft limit.
+    has_soft_limit: AtomicBool,
 }
 
 impl<M: Machine> Groups<M> {
@@ -148,7 +200,9 @@ impl<M: Machine> Groups<M> {
             groups: (0..count).map(|_| Group::new()).collect(),
             tree: Tree::new(machine, count),
             stocks: machine.per_cpu(|_| Stock::default()),
+            kernel: KernelMemories::new(machine, count),
             has_protection: AtomicBool::new(false),
+            has_soft_limit: AtomicBool::new(false),
         }
     }
 
@@ -240,6 +294,9 @@ impl<M: Machine> Groups<M> {
         if matches!(limit, Limit::Low | Limit::Min) && pages > 0 {
             self.has_protection.store(true, Relaxed);
         }
+        if limit == Limit::Soft && pages < u64::MAX {
+            self.has_soft_limit.store(true, Relaxed);
+        }
     }
 
     /// Returns whether the out-of-memory killer kills the whole group when it kills a process of the group
@@ -319,6 +376,49 @@ impl<M: Machine> Groups<M> {
         }
     }
 
+    /// Returns the number of pages of a group itself that a gauge counts.
+    #[must_use]
+    pub fn gauge(&self, id: GroupId, gauge: GroupGauge) -> u64 {
+        // Updates of several CPUs may be seen in another order for a moment.
+        (self.group(id).gauges[gauge as usize].load(Relaxed) as i64).max(0) as u64
+    }
+
+    /// Adds pages to a gauge of a group.
+    #[inline]
+    pub(super) fn add_gauge(&self, id: GroupId, gauge: GroupGauge, pages: i64) {
+        if !id.is_root() {
+            self.group(id).gauges[gauge as usize].fetch_add(pages as u64, Relaxed);
+        }
+    }
+
+    /// Returns how many more pages the limits of a group and of its ancestors let it have without being throttled.
+    #[must_use]
+    pub fn headroom(&self, id: GroupId) -> u64 {
+        let line = |id| self.limit(id, Limit::Max).min(self.limit(id, Limit::High));
+        self.lineage(id).map(|id| line(id).saturating_sub(self.usage(id))).min().unwrap_or(u64::MAX)
+    }
+
+    /// Returns whether any group had a soft limit.
+    pub(crate) fn has_soft_limit(&self) -> bool {
+        self.has_soft_limit.load(Relaxed)
+    }
+
+    /// Returns by how many pages a group is above its soft limit; 0 if it is not above.
+    #[must_use]
+    #[doc(alias = "soft_limit_excess")]
+    pub fn soft_excess(&self, id: GroupId) -> u64 {
+        self.usage(id).saturating_sub(self.limit(id, Limit::Soft))
+    }
+
+    /// Returns the groups above their soft limits, the one that is farthest above first.
+    pub(crate) fn over_soft_limits(&self) -> Vec<GroupId> {
+        let tree = self.subtree(GroupId::ROOT);
+        let excess = tree.iter().map(|id| (self.soft_excess(*id), *id));
+        let mut over: Vec<(u64, GroupId)> = excess.filter(|(excess, _)| *excess > 0).collect();
+        over.sort_by_key(|(excess, _)| std::cmp::Reverse(*excess));
+        over.into_iter().map(|(_, id)| id).collect()
+    }
+
     /// Returns the number of pages that CPUs have charged to a group in advance and that no task uses yet.
     #[must_use]
     pub fn stocked_pages(&self, id: GroupId) -> u64 {
@@ -329,6 +429,14 @@ impl<M: Machine> Groups<M> {
 }
 
 impl<M: Machine> Memory<M> {
+    /// Takes a freed kernel object of `bytes` bytes off the group that was charged for it.
+    #[inline]
+    pub fn free_object(&self, group: GroupId, kind: KernelMemory, bytes: u64) {
+        if let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) {
+            groups.give_object(group, kind, bytes);
+        }
+    }
+
     /// Moves the calling task to a group. From then on, pages that the task allocates are charged to the group, and the
     /// task's stalls count in the pressure of the group and of its ancestors. `task` must be the state of the calling
     /// task.

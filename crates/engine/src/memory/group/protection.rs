@@ -62,7 +62,7 @@ impl<M: Machine> Groups<M> {
     }
 
     /// Computes the protections of a group's ancestors and then of the group itself, against a reclaim of the whole
-    /// tree. It is for callers that do not visit the groups in preorder (parents before children).
+    /// tree. This function is for callers that do not visit the groups in preorder (parents before children).
     pub(crate) fn update_protection_from_root(&self, id: GroupId) -> Protection {
         if !self.has_protection.load(Relaxed) {
             return Protection::default();

@@ -84,7 +84,7 @@ impl<M: Machine> Groups<M> {
         self.limit(id, Limit::Max).saturating_sub(self.usage(id))
     }
 
-    /// Returns whether the group or an ancestor is above its `high` line.
+    /// Returns whether the group or an ancestor uses more memory than its `memory.high` allows.
     pub(crate) fn is_over_high(&self, id: GroupId) -> bool {
         self.over_high(id).next().is_some()
     }
@@ -94,7 +94,7 @@ impl<M: Machine> Groups<M> {
         self.lineage(id).collect()
     }
 
-    /// Returns, of the group and its ancestors, the groups that are above their `high` lines, from the group upwards.
+    /// Returns, from the group upwards, those of the group and its ancestors whose usage is above their `high` limit.
     pub(crate) fn over_high(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         self.lineage(id).filter(|at| self.usage(*at) > self.limit(*at, Limit::High))
     }

@@ -7,7 +7,7 @@
 //! groups without pages, because it may run in an interrupt.
 
 use super::{GroupId, Groups};
-use machine::atomic::{AtomicU8, AtomicU16, Ordering::Relaxed};
+use machine::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use machine::{Lock, LockClass, Machine};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -23,13 +23,15 @@ pub enum Limit {
     Low,
     /// `memory.min`: reclaim never takes this number of the group's pages.
     Min,
+    /// `memory.soft_limit_in_bytes`, of version 1: kswapd takes pages from the group that is farthest above its value.
+    Soft,
     /// `memory.swap.max`: the largest number of the group's pages that may be in swap at a time.
     SwapMax,
 }
 
 impl Limit {
     /// All limits and protections, in declaration order.
-    pub const ALL: [Self; 5] = [Self::Max, Self::High, Self::Low, Self::Min, Self::SwapMax];
+    pub const ALL: [Self; 6] = [Self::Max, Self::High, Self::Low, Self::Min, Self::Soft, Self::SwapMax];
 
     /// Returns the name of the limit's file in a cgroup's folder.
     #[must_use]
@@ -39,6 +41,7 @@ impl Limit {
             Self::High => "memory.high",
             Self::Low => "memory.low",
             Self::Min => "memory.min",
+            Self::Soft => "memory.soft_limit_in_bytes",
             Self::SwapMax => "memory.swap.max",
         }
     }
@@ -47,7 +50,7 @@ impl Limit {
     #[must_use]
     pub const fn default_pages(self) -> u64 {
         match self {
-            Self::Max | Self::High | Self::SwapMax => u64::MAX,
+            Self::Max | Self::High | Self::Soft | Self::SwapMax => u64::MAX,
             Self::Low | Self::Min => 0,
         }
     }
@@ -95,6 +98,8 @@ enum State {
     Unused,
     /// The group exists.
     Live,
+    /// The group is being removed. It is in the tree.
+    Leaving,
     /// The group was removed, but it is still in the tree, because pages in memory or in swap are charged to it or to a
     /// descendant.
     Dying,
@@ -128,9 +133,21 @@ struct Order {
     size: Vec<usize>,
 }
 
+/// A group that stays in the tree until the value is dropped.
+#[derive(Debug)]
+pub(crate) struct Pin<'a>(&'a AtomicU32);
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
 /// The tree of groups.
 pub(super) struct Tree<M: Machine> {
     parents: Box<[AtomicU16]>,
+    /// Number of tasks that charge pages to each group although they are not in the group ([`Groups::pin`]).
+    pins: Box<[AtomicU32]>,
     /// The [`State`] of each group. It is changed only under the lock of `order`.
     states: Box<[AtomicU8]>,
     order: M::Lock<Order>,
@@ -142,6 +159,7 @@ impl<M: Machine> Tree<M> {
         let order = Order { preorder: Arc::new(vec![GroupId::ROOT]), position: vec![0; count], size: vec![1; count] };
         let tree = Self {
             parents: (0..count).map(|_| AtomicU16::new(0)).collect(),
+            pins: (0..count).map(|_| AtomicU32::new(0)).collect(),
             states: (0..count).map(|_| AtomicU8::new(State::Unused as u8)).collect(),
             order: machine.lock(LockClass::Other, order),
         };
@@ -151,11 +169,11 @@ impl<M: Machine> Tree<M> {
 
     /// Returns whether a group is in the state `state`. Returns `false` for a number that is too large for a group.
     fn is(&self, id: GroupId, state: State) -> bool {
-        self.states.get(usize::from(id.0)).is_some_and(|now| now.load(Relaxed) == state as u8)
+        self.states.get(usize::from(id.0)).is_some_and(|now| now.load(SeqCst) == state as u8)
     }
 
     fn set_state(&self, id: GroupId, state: State) {
-        self.states[usize::from(id.0)].store(state as u8, Relaxed);
+        self.states[usize::from(id.0)].store(state as u8, SeqCst);
     }
 
     /// Returns the parent of a group. For the root group, returns the root group itself.
@@ -169,16 +187,23 @@ impl<M: Machine> Tree<M> {
     }
 
     /// Adds a group as the last child of `parent`. First takes removed groups without pages out of the tree, so that
-    /// their numbers can be used again. `is_empty` says whether a group has no pages.
-    fn insert(&self, parent: GroupId, is_empty: impl Fn(GroupId) -> bool) -> Result<GroupId, GroupError> {
+    /// their numbers can be used again. `is_empty` says whether a group has no pages, and `is_named` whether kernel
+    /// objects still name a group that was removed.
+    fn insert(
+        &self,
+        parent: GroupId,
+        is_empty: impl Fn(GroupId) -> bool,
+        is_named: impl Fn(GroupId) -> bool,
+    ) -> Result<GroupId, GroupError> {
         let mut order = self.order.lock();
         self.bury(&mut order, is_empty);
         if !self.is(parent, State::Live) {
             return Err(GroupError::Unknown(parent));
         }
-        let unused = (0..self.states.len()).find(|number| self.is(GroupId(*number as u16), State::Unused));
-        let number = unused.ok_or(GroupError::NoRoom { room: (self.states.len() - 1) as u16 })?;
-        let id = GroupId(number as u16);
+        let mut numbers = (0..self.states.len()).map(|number| GroupId(number as u16));
+        let unused = numbers.find(|id| self.is(*id, State::Unused) && !is_named(*id));
+        let id = unused.ok_or(GroupError::NoRoom { room: (self.states.len() - 1) as u16 })?;
+        let number = usize::from(id.0);
         let at = order.position[usize::from(parent.0)] + order.size[usize::from(parent.0)];
         Arc::make_mut(&mut order.preorder).insert(at, id);
         self.set_state(id, State::Live);
@@ -242,17 +267,36 @@ impl<M: Machine> Groups<M> {
     pub(crate) fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
         // A task of another group may have charged a removed group for a page from swap, and left a stock.
         self.drain_stocks();
-        let id = self.tree.insert(parent, |id| self.is_unused(id))?;
+        let id = self.tree.insert(parent, |id| self.is_unused(id), |id| self.kernel.is_named(id))?;
         self.group(id).reset();
+        self.begin_objects(id);
         Ok(id)
     }
 
-    /// Returns whether a group has no pages in memory and none in swap.
+    /// Returns whether a group has no pages in memory and none in swap, and will get none because no task pins it.
     fn is_unused(&self, id: GroupId) -> bool {
-        self.usage(id) == 0 && self.swap_usage(id) == 0
+        // Pins first: a task charges the group before it unpins it.
+        let is_pinned = self.tree.pins[usize::from(id.0)].load(SeqCst) > 0;
+        !is_pinned && self.usage(id) == 0 && self.swap_usage(id) == 0
     }
 
-    /// Removes a group. The group's pages stay charged to it until they are freed. All tasks must have left the group.
+    /// Keeps a group in the tree while a task that is not in the group charges pages to it. Otherwise the number could
+    /// become that of a group with another parent, from which the pages would be subtracted later. Returns `None` if the
+    /// group was removed.
+    ///
+    /// A task that pins a group counts the pin, and then looks whether the group was removed. A task that takes a group
+    /// out of the tree has marked it as removed, and then looks for pins. All four steps are sequentially consistent, so
+    /// at least one of the two tasks sees the step of the other.
+    #[doc(alias = "css_tryget_online")]
+    pub(crate) fn pin(&self, id: GroupId) -> Option<Pin<'_>> {
+        let pins = self.tree.pins.get(usize::from(id.0))?;
+        pins.fetch_add(1, SeqCst);
+        let pin = Pin(pins);
+        self.is_live(id).then_some(pin)
+    }
+
+    /// Removes a group. The group's pages stay charged to it until they are freed, and its parent pays for its kernel
+    /// objects from then on. All tasks must have left the group.
     /// [`crate::lru::Lru::remove_group`] calls this, and also updates the list of groups from which reclaim chooses.
     ///
     /// # Errors
@@ -262,14 +306,20 @@ impl<M: Machine> Groups<M> {
             return Err(GroupError::IsRoot);
         }
         self.drain_stocks();
+        {
+            let order = self.tree.order.lock();
+            if !self.tree.is(id, State::Live) {
+                return Err(GroupError::Unknown(id));
+            }
+            let mut below = order.preorder[order.stretch(id)][1..].iter();
+            if below.any(|child| self.tree.is(*child, State::Live)) {
+                return Err(GroupError::HasChildren(id));
+            }
+            self.tree.set_state(id, State::Leaving);
+        }
+        // Until the group is dying, nobody takes it out of the tree, and its number is not used again.
+        self.reparent_objects(id);
         let mut order = self.tree.order.lock();
-        if !self.tree.is(id, State::Live) {
-            return Err(GroupError::Unknown(id));
-        }
-        let mut below = order.preorder[order.stretch(id)][1..].iter();
-        if below.any(|child| self.tree.is(*child, State::Live)) {
-            return Err(GroupError::HasChildren(id));
-        }
         self.tree.set_state(id, State::Dying);
         self.tree.bury(&mut order, |id| self.is_unused(id));
         Ok(())
@@ -379,6 +429,24 @@ mod tests {
         groups.uncharge(group, 1);
         assert_eq!(groups.create(GroupId::ROOT), Ok(group));
         assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, group]);
+    }
+
+    /// A task that is not in a group charges it while it is removed. The number of the group is not used again before the
+    /// pages are freed, so that the counters of its ancestors stay right.
+    #[test]
+    fn a_pinned_group_stays_until_its_pages_are_charged() {
+        let groups = groups(3);
+        let [parent, other] = [(); 2].map(|()| groups.create(GroupId::ROOT).unwrap());
+        let group = groups.create(parent).unwrap();
+        let pin = groups.pin(group).expect("it is live");
+        groups.remove(group).unwrap();
+        assert!(groups.pin(group).is_none(), "it was removed");
+        assert_eq!(groups.create(other), Err(GroupError::NoRoom { room: 3 }), "its number may still be charged");
+        groups.add(group, 1).unwrap();
+        drop(pin);
+        assert_eq!(groups.create(other), Err(GroupError::NoRoom { room: 3 }), "it has a page");
+        groups.uncharge(group, 1);
+        assert_eq!((groups.usage(parent), groups.create(other)), (0, Ok(group)));
     }
 
     #[test]

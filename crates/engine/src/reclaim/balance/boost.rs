@@ -10,8 +10,9 @@ use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
 use machine::{Machine, Order};
 
-/// The lowest priority to which a reclaim for boosted watermarks descends. Pages that are not easily freed are thereby
-/// left in memory. A reclaim that begins at a lower priority (`multigen.first_priority_min`) does not descend.
+/// The lowest priority to which a reclaim for boosted watermarks descends. At lower priorities, reclaim would also take
+/// pages that are not easily freed. A reclaim that begins at a lower priority (`multigen.first_priority_min`) does not
+/// descend.
 const PRIORITY_MIN: u32 = DEF_PRIORITY - 2;
 
 impl<M: Machine> Reclaim<M> {

@@ -36,6 +36,7 @@ impl<M: Machine> Reclaim<M> {
                 if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
                     continue;
                 }
+                self.shrink_over_soft_limit(task, node, Some(zone), &mut control);
                 let pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
                 attempted += pass.attempted;
                 raise &= !pass.scanned_enough;

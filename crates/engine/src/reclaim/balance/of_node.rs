@@ -24,6 +24,7 @@ impl<M: Machine> Reclaim<M> {
                 break;
             }
             let before = control.reclaimed;
+            self.shrink_over_soft_limit(task, node, None, &mut control);
             let raises = !self.shrink_node(task, node, &mut control, request.classzone);
             let freed = control.reclaimed - before;
             self.end_pass(node, freed);
@@ -77,8 +78,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Clears the flags of a node's zones that say that they are congested, full of dirty pages or full of pages under
-    /// writeback, because the node is balanced.
+    /// Clears the flags that mark a node's zones as congested, full of dirty pages or full of pages under writeback,
+    /// because the node is balanced.
     #[doc(alias = "clear_pgdat_congested")]
     fn end_congestion(&self, node: NodeId) {
         for (_, zone) in self.zones_up_to(node, usize::MAX) {

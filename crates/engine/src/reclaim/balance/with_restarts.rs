@@ -15,9 +15,9 @@ impl<M: Machine> Reclaim<M> {
     /// Balances a node as Linux up to 3.10 does: the priority falls from 12 by one step a pass, and is 12 again as soon
     /// as a cluster (32 pages) was freed. Returns the request that was met in the end.
     ///
-    /// With `ZoneBalance::AllZones`, a run for a high order that some zone cannot reach goes on for that order as long
-    /// as each descent of the priority frees a cluster. After a descent that freed less, `reclaim.failed_order` decides
-    /// whether the run continues for single pages.
+    /// With `ZoneBalance::AllZones`, some zone may be unable to get a block of a high order. The run goes on for this
+    /// order as long as each descent of the priority frees a cluster. After a descent that freed less,
+    /// `reclaim.failed_order` decides whether the run continues for single pages.
     pub(super) fn balance_with_restarts(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let mut request = request;
         // `end` keeps its value when the descent starts again. It is zero only if the first search found nothing to do.
@@ -41,6 +41,7 @@ impl<M: Machine> Reclaim<M> {
                     if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && priority != DEF_PRIORITY {
                         continue;
                     }
+                    self.shrink_over_soft_limit(task, node, Some(zone), &mut control);
                     let zone_pass = self.kswapd_shrink_zone(task, zone, &mut control, end, lru_pages);
                     total_scanned += zone_pass.scanned;
                     if zone_pass.was_left {
@@ -103,8 +104,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether a node that is balanced for an order above 0 lacks single pages. Returns `false` without a check
-    /// if `reclaim.order_zero_check` asks for none.
+    /// Returns whether a node that is balanced for an order above 0 lacks single pages. If `reclaim.order_zero_check`
+    /// asks for no check, returns `false`.
     fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
         match self.choices.order_zero_check {
             OrderZeroCheck::Done if order > Order::ZERO => {}

@@ -82,7 +82,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Shrinks the lists of a zone, unless the zone is `gap` pages above its high mark. With `SlabZones::Every`,
-    /// shrinks object caches even then.
+    /// shrinks object caches in either case.
     fn shrink_below_gap(
         &self,
         task: &mut Task,
@@ -111,8 +111,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Shrinks object caches after the lists of a zone, and may mark the zone hopeless (`all_unreclaimable`). Returns
-    /// whether the zone was marked hopeless before.
+    /// Ends a pass over a zone after the zone's lists were shrunk: shrinks object caches, and may mark the zone
+    /// hopeless (`all_unreclaimable`). Returns whether the zone was marked hopeless before.
     fn end_lists(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> bool {
         let zone = wanted.zone;
         let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);

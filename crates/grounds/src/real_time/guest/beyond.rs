@@ -4,13 +4,13 @@ use crate::job::Job;
 use engine::memory::ZoneLayout;
 use guest::zoneinfo::Zone;
 
-/// The size of a guest's zone may differ from the size in the machine file by up to 1/`PART` of all pages without being
-/// reported.
+/// A difference in size between a guest's zone and the zone of the machine file is reported only if it exceeds 1/`PART`
+/// of all pages.
 const PART: u64 = 100;
 
-/// Returns a line that lists the parts of a job's machine file that a guest with the zones `zones` lacks; `None` if it
-/// lacks none. Costs of operations and the speed of disks are not reported, because only a simulated machine takes them
-/// from the file.
+/// Returns a line that lists the parts of a job's machine file that a guest does not have; `None` if it has them all.
+/// `zones` are the guest's zones. Costs of operations and the speed of disks are not reported, because only a simulated
+/// machine takes them from the file.
 pub(super) fn line(job: &Job, zones: &[Zone]) -> Option<String> {
     let machine = &job.machine;
     let before = &machine.before;

@@ -28,12 +28,12 @@ const DISK_FIELDS: [(usize, &str); 9] = [
     (10, "weighted_ms"),
 ];
 
-/// Length of a tick in `/proc/PID/stat`, us: Linux shows 100 ticks a second there.
+/// Length of a tick in `/proc/PID/stat`, us: there Linux counts time in 100 ticks a second.
 const TICK_US: u64 = 10_000;
 
-/// Adds to `values` the free pages of each zone, stall times, the CPU time of kswapd, swap, the room for files,
-/// counters of the disk, and counters of nodes. Values that this kernel does not report are left out. With a cgroup,
-/// the stall times for memory are those of the cgroup.
+/// Adds to `values` figures that `/proc/vmstat` lacks: the free pages of each zone, stall times, the CPU time of
+/// kswapd, the sizes of swap and of the room for files, and counters of the disk and of nodes. Values that this kernel
+/// does not report are left out. If there is a cgroup, the stall times for memory are those of its tasks.
 pub(super) fn add(values: &mut Vmstat, cgroup: Option<&Cgroup>) {
     for zone in guest::zoneinfo::read(&read("/proc/zoneinfo")) {
         *values.entry(format!("nr_free_pages_{}", zone.name.to_lowercase())).or_default() += zone.free;

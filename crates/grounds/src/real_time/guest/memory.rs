@@ -73,7 +73,8 @@ fn kinds(text: &str, zone: &zoneinfo::Zone) -> Vec<Kind> {
     kinds
 }
 
-/// Returns for each pageblock of a zone the use that most of its pages have. Pageblocks without memory are left out.
+/// Returns for each pageblock of a zone the kind of contents that fills more than half of it. Pageblocks without memory
+/// are left out.
 fn most(flags: &File, zone: &zoneinfo::Zone) -> Vec<Most> {
     let (mut uses, mut found) = (Uses::default(), Vec::new());
     let mut bytes = [0; BLOCK as usize * 8];
@@ -93,8 +94,8 @@ fn most(flags: &File, zone: &zoneinfo::Zone) -> Vec<Most> {
     found
 }
 
-/// A counter of the pages of each use, which is given one pageblock after the other. It remembers a free block or
-/// compound page that reaches into the next pageblock.
+/// Counts the pages of each use, one pageblock after the other. From one pageblock to the next it remembers a free
+/// block or compound page that lies in both.
 #[derive(Default)]
 struct Uses {
     /// First frame after the last free block that is larger than a pageblock. Frames of the next pageblock that lie
@@ -121,8 +122,8 @@ impl Uses {
         pages
     }
 
-    /// Returns the number of pages from `frame` on that form one block or compound page, and their use. The use of an
-    /// absent frame is `None`.
+    /// Returns how many pages from `frame` on, within this pageblock, belong to the same free block or compound page,
+    /// and their use. The use of an absent frame is `None`.
     fn at(&mut self, frame: u64, flags: &[u64]) -> (usize, Option<Use>) {
         let first = flags[0];
         if first & flag::NOPAGE != 0 {
@@ -149,9 +150,9 @@ impl Uses {
         (1, Some(of_page(first)))
     }
 
-    /// Returns the number of pages in this pageblock that belong to the free block which begins at `frame`. Only the
-    /// block's first page is marked, and the kernel does not report the block's order. The order is taken to be the
-    /// largest for which `frame` is aligned and the rest of the block is unmarked.
+    /// Returns the number of pages of the examined pageblock that belong to the free block which begins at `frame`.
+    /// Only the block's first page is marked, and the kernel does not report the block's order. The order is taken to
+    /// be the largest for which `frame` is aligned and the rest of the block is unmarked.
     fn free(&mut self, frame: u64, flags: &[u64]) -> usize {
         let zeroes = 1 + flags[1..].iter().take_while(|it| **it == 0).count();
         let largest = frame.trailing_zeros().min(ORDER_MAX);

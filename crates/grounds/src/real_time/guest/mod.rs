@@ -88,6 +88,10 @@ impl Backend for Guest {
         let params: W::Params = job.params.read()?;
         groups::check(&job.machine.name, &job.machine.groups, &W::groups(&params)).map_err(Failure)?;
         let told = |why| Failure(format!("ground `{}`: {why}", Ground::Guest));
+        if let Some(group) = job.machine.groups.iter().find(|group| group.soft_mib.is_some()) {
+            let why = "`soft_mib` is of version 1, and the groups of a guest are of version 2";
+            return Err(told(format!("group `{}`: {why}", group.name)));
+        }
         fits::<W>(&params, job, &Self::resources(job)?).map_err(told)
     }
 

@@ -35,16 +35,16 @@ const FIRST_LINE_LIMIT: Duration = Duration::from_secs(60);
 /// Interval at which the console of a guest is checked while the guest reports nothing.
 const CONSOLE_EVERY: Duration = Duration::from_secs(1);
 
-/// If the device that holds a guest's disks has room for fewer pages than this, it counts as full, because the guest's
-/// ext4 takes more pages than this at a time.
+/// Number of free pages below which the device that holds a guest's disks counts as full. The guest's ext4 takes more
+/// pages than this at a time.
 const FULL_PAGES: u64 = 256;
 
 /// The longest time for which the worker, the process in a guest that runs the workload, may report nothing. It reports
 /// progress five times a second if it gets memory and a CPU.
 const SILENT_LIMIT: Duration = Duration::from_secs(120);
 
-/// A guest that uses less than this share of a CPU, percent, but is not idle ([`IDLE_PERCENT`]), gets too little CPU
-/// time, because other processes use the computer.
+/// A guest that uses less than this share of a CPU, percent, gets too little CPU time, because other processes use the
+/// computer. A guest that is idle ([`IDLE_PERCENT`]) is excepted.
 const STARVED_PERCENT: u128 = 25;
 /// A guest that uses less than this share of a CPU, percent, counts as idle.
 const IDLE_PERCENT: u128 = 2;
@@ -59,8 +59,8 @@ const STARTS: usize = 3;
 /// Bytes that the journal and the tables of a guest's file system take, in addition to the room for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
-/// Memory sizes of earlier guests whose kernels managed the wanted number of pages. The key is the kernel image and the
-/// wanted numbers of pages.
+/// Memory sizes that were right for earlier guests: with this memory, the guest's kernel managed the wanted number of
+/// pages. The key is the kernel image and the wanted numbers of pages.
 static FITTED: Mutex<BTreeMap<(PathBuf, Aim), Memory>> = Mutex::new(BTreeMap::new());
 
 /// A line that came from the guest through the serial port.
@@ -149,8 +149,8 @@ pub(super) fn run(
     unreachable!("the last start is taken as it is")
 }
 
-/// Returns a guest's failure. If the device that holds the guest's disks is full, the message begins with this fact.
-/// This must be called before these disks are removed.
+/// Returns the failure of a guest. If the device that holds the guest's disks is full, the message begins with this
+/// reason. The function must be called while the disks still exist, because their removal makes room on the device.
 fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),
@@ -183,8 +183,8 @@ fn aim(job: &Job) -> Aim {
     Aim::new(nodes, sum(&mut layout.nodes.iter().flat_map(|node| &node.zones).filter(is_low)))
 }
 
-/// Returns the kind of swap that a guest gets. It is compressed memory if the machine file gives the disk for swap
-/// `memory_percent`, or sets `synchronous` to true for it.
+/// Returns the kind of swap that a guest gets. Swap is compressed memory if the machine file sets `memory_percent`, or
+/// sets `synchronous` to true, for the disk with swap.
 fn swap(job: &Job) -> Swap {
     let pages = job.swap_pages();
     let is_compressed = |disk: &Disk| {

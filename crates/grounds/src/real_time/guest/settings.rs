@@ -16,14 +16,14 @@ enum Form {
     Centiseconds,
     /// The list is written without brackets and commas.
     List,
-    /// The value is a word, and the word listed beside it is written instead. Words that are not listed are not
-    /// written.
+    /// The value is a word, and a text is written for it. The list has pairs of a word and its text; for a word that is
+    /// not in the list, nothing is written.
     Words(&'static [(&'static str, &'static str)]),
 }
 
 const GENERATIONS: Form = Form::Words(&[("classic", "n"), ("multigen", "y")]);
-/// The form of the choice whether page tables are walked: `never` is written as 5, in which bit 1 is off, so that page
-/// tables are not walked before a generation begins (Documentation/admin-guide/mm/multigen_lru.rst).
+/// The form of the choice whether page tables are walked before a generation begins. For `never`, a 5 is written, whose
+/// bit 1 (value 2) is off: this bit enables the walks (Documentation/admin-guide/mm/multigen_lru.rst).
 const WALKS: Form = Form::Words(&[("never", "5")]);
 /// The form of a switch of khugepaged: `yes` is written as 1, `no` as 0.
 const KHUGEPAGED: Form = Form::Words(&[("yes", "1"), ("no", "0")]);

@@ -27,8 +27,8 @@ pub struct Groups {
     root: PathBuf,
     names: BTreeSet<String>,
     sections: Vec<Group>,
-    /// The name of the first task that was started, and the name of the group in which it is. The root group's name is
-    /// empty. `None` before the first task.
+    /// The name of the task that was started first, and the name of its group, which is empty for the root group.
+    /// `None` until a task is started.
     first: Mutex<Option<(String, String)>>,
 }
 
@@ -60,7 +60,7 @@ impl Groups {
         Ok(Self { root: root.to_owned(), names, sections: groups.to_vec(), first: Mutex::default() })
     }
 
-    /// Returns the names of the groups for which the section `name` of the machine file stands.
+    /// Returns the names of the groups that were created from the section `name` of the machine file.
     ///
     /// # Errors
     /// When the machine file has no such section.
@@ -95,8 +95,8 @@ impl Groups {
     /// section has `tasks`, or if the task makes records and so does not belong to the workload.
     ///
     /// # Errors
-    /// When earlier tasks are in another group, because all tasks are one process, which is in one group; or when the
-    /// kernel refuses.
+    /// When earlier tasks are in another group: all tasks are one process, which can be in one group only. Also when
+    /// the kernel refuses.
     pub fn enter_of_task(&self, task: &str) -> Result<(), SystemError> {
         if task.starts_with(RECORDER) || self.sections.iter().all(|group| group.tasks.is_empty()) {
             return Ok(());

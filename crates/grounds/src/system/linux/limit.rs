@@ -12,7 +12,7 @@ use std::{fs, io};
 /// A cgroup that limits memory. Dropping this value removes the cgroup.
 #[derive(Debug)]
 pub struct Limit {
-    /// The cgroup.
+    /// The cgroup that has the limit.
     pub cgroup: Cgroup,
 }
 
@@ -86,8 +86,8 @@ impl Drop for Limit {
     }
 }
 
-/// Returns the folders in which a new cgroup may be made, with the version of each. The folders that most likely permit
-/// it come first.
+/// Returns the folders in which a new cgroup may be made, each with the version of its cgroups. The folders in which
+/// this is most likely permitted come first.
 ///
 /// In version 1 such a folder is the cgroup of this process. In version 2 the first folder is the parent of that
 /// cgroup, because a cgroup with processes cannot enable controllers for children. The second is the cgroup itself,

@@ -34,7 +34,7 @@ use workloads::system::{Given, MapMode, Pressure, PressureTrigger, System, Syste
 struct Shared {
     common: Common,
     counters: Counters,
-    /// The memory control groups of the machine file; none if the machine file has none.
+    /// The memory control groups of the machine file; `None` if it has none.
     groups: Option<Groups>,
     /// The mapping of each file, by the file's name. All tasks share the mapping, which exists as long as a handle uses
     /// it.
@@ -120,8 +120,8 @@ impl LinuxSystem {
         Ok(OpenFile { name: name.to_owned(), file, is_random: false, mapping: None })
     }
 
-    /// Returns the mapping of a file that all handles share, if it contains `page`. Otherwise the file has no mapping
-    /// or has grown, so a new mapping of the whole file is made and returned.
+    /// Returns the mapping of a file, which all handles of the file share. If there is none, or if it does not contain
+    /// `page` because the file has grown, makes a new mapping of the whole file.
     fn mapping(&self, file: &OpenFile, page: u64) -> Result<Arc<sys::FileMapping>, SystemError> {
         let mut mapped = self.shared.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapping) = mapped.get(&file.name).and_then(Weak::upgrade).filter(|mapping| page < mapping.pages()) {

@@ -27,7 +27,7 @@ struct Mapped {
     file: File,
     /// The page of the file at which the region begins.
     first: u32,
-    /// Number of pages from `first` to the end of the file, as last asked from the system.
+    /// Number of pages from `first` to the end of the file, as the system reported it last.
     known_pages: Cell<u64>,
     /// A token of the file. As long as a region holds such a token, the file is mapped and cannot be removed.
     _token: Arc<()>,

@@ -14,9 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
-/// If a write ends within a block and has at most this number of bytes, all of it goes through the page cache of the
-/// kernel. A larger write is split into two system calls: its whole blocks go by O_DIRECT, the rest through the page
-/// cache. For a small write, the second system call would cost more than O_DIRECT saves.
+/// Largest size, bytes, of a write that ends within a block and goes as a whole through the page cache of the kernel. A
+/// larger write that ends within a block is split into two system calls: its whole blocks go by O_DIRECT, the rest
+/// through the page cache. For a small write, the second system call would cost more than O_DIRECT saves.
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request, as a list of contiguous runs. Up to four runs need no allocation.
@@ -25,13 +25,14 @@ pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
 /// A way to carry out disk requests. Each transfer (request under way) must be ended exactly once: by
 /// [`Transfer::perform`], by [`Transfer::fail`], or by a backend of this library.
 pub trait Backend: Send + Sync {
-    /// Carries out a transfer (request under way) for a caller that waits. Returns when the transfer is finished, or
-    /// was passed on to another thread.
+    /// Carries out a transfer (request under way) for a caller that waits. Returns when the transfer is finished,
+    /// unless the backend passes it on to another thread.
     fn run(&self, transfer: Transfer) {
         transfer.perform();
     }
 
-    /// Carries out transfers (requests under way) in parallel for a caller that waits for all of them.
+    /// Carries out transfers (requests under way) in parallel for a caller that waits for all of them. When this
+    /// returns, other threads may still carry out some of the transfers.
     fn run_all(&self, transfers: Vec<Transfer>);
 
     /// Hands a transfer (request under way) to another thread, which carries it out.
@@ -52,9 +53,9 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// Reads a few pages on the calling thread, which waits; every miss of the page cache comes here. To save time, a read
-/// that succeeds at once is not counted as in flight. The count is needed only to close the device, and a task closes a
-/// device only when no other task submits to it.
+/// Reads a few pages on the calling thread, which waits. This must be fast, because small reads that miss the page
+/// cache come here. Therefore a read that succeeds at once is not counted as in flight. The count is needed only to
+/// close the device, and a task closes a device only when no other task submits to it.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
@@ -87,7 +88,7 @@ pub struct Transfer {
     bytes: usize,
     /// Number of the request's bytes that lay within the file when the transfer began.
     within: usize,
-    /// The generation in which the device counts this write as under way; `None` for a read.
+    /// The group of writes (see [`Generation`]) in which the device counts this write as under way; `None` for a read.
     generation: Option<Generation>,
     /// For a write: the number of truncations of the file by other processes that were noticed before the first attempt
     /// to write. `None` for a read, and before this attempt.
@@ -97,7 +98,8 @@ pub struct Transfer {
     has_place: bool,
     /// Limit of the number of bytes that the next attempt moves, for tests; `None` for no limit.
     cut: Option<usize>,
-    /// The encrypted blocks, if this is a write to an encrypted device whose first attempt has begun; otherwise empty.
+    /// The encrypted blocks of a write to an encrypted device, once the first attempt to write has begun; otherwise
+    /// empty.
     sealed: Vec<Sealed>,
 }
 
@@ -227,12 +229,12 @@ impl Transfer {
         &self.request
     }
 
-    /// Limits the next attempt to move the transfer's rest to `bytes` bytes.
+    /// Makes the next attempt move at most `bytes` bytes of the transfer.
     pub fn cut(&mut self, bytes: usize) {
         self.cut = Some(bytes);
     }
 
-    /// Finishes the transfer with an error number of the system.
+    /// Ends the transfer as failed, with an error number of the system.
     pub fn fail(self, os_error: i32) {
         self.finish(Err(Cause::Os(os_error)));
     }
@@ -279,7 +281,7 @@ impl Transfer {
         }
     }
 
-    /// Returns the number of bytes that the next attempt may move, before any limit set by [`Transfer::cut`].
+    /// Returns the number of bytes that the next attempt may move if [`Transfer::cut`] has set no limit.
     fn part(&self) -> usize {
         let (direct, done) = (self.bytes - self.bytes_past_direct(), self.progress.done);
         if done < direct { direct - done } else { self.bytes - done }
@@ -316,19 +318,20 @@ impl Transfer {
         Arc::clone(&self.device.backend)
     }
 
-    /// Waits for a place in the device's queue.
+    /// Waits for a place in the device's queue, and takes it.
     pub(super) fn take_place(&mut self) {
         assert!(!self.has_place, "a transfer has one place");
         self.device.take_place(self.request.operation);
         self.has_place = true;
     }
 
-    /// Returns the first byte in the file that is not moved yet.
+    /// Returns the offset in the file of the first byte that is not moved yet.
     pub(super) fn offset(&self) -> u64 {
         self.extent().offset + self.progress.done as u64
     }
 
-    /// Returns the memory that is not moved yet; system calls take its first [`sys::RUNS_MAX`] runs.
+    /// Returns the memory that the next attempt moves, as contiguous runs. A system call takes only the first
+    /// [`sys::RUNS_MAX`] of these runs.
     #[inline]
     pub(super) fn runs(&self) -> Runs<'_> {
         let mut runs = Runs::new();

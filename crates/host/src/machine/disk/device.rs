@@ -43,8 +43,8 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Passes a finished request to the receiver of the CPU that runs the caller. If the receiver no longer exists, no
-    /// task waits for the request, and it is dropped.
+    /// Passes a finished request to the receiver of the CPU that runs the caller. If the receiver no longer exists,
+    /// drops the request, because then no task waits for it.
     #[inline]
     pub(super) fn complete(&self, request: Request, result: Result<(), IoError>) {
         let receivers = self.receivers.get().expect("a machine is attached before requests are submitted");
@@ -61,7 +61,7 @@ pub struct RequestError {
     pub name: Arc<str>,
     /// The operation: a read or a write.
     pub operation: Operation,
-    /// First byte of the request in the file.
+    /// Offset in the file of the first byte of the request.
     pub offset: u64,
     /// Number of bytes of the request.
     pub bytes: u64,
@@ -82,7 +82,8 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// A function that returns the length of a file in bytes as the file's owner, the code that added the device, sees it.
+/// A function that returns the length of a file, bytes, as the owner of the file sees it. The owner is the code that
+/// added the device.
 type Length = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The part of a file that a sync makes durable.
@@ -232,7 +233,7 @@ impl Device {
     // ---- the end of the file ----
 
     /// Sets the function that returns the file's length as its owner, the caller, sees it. A write puts no byte after
-    /// this length into the file. Without such a function, the file ends with its last block.
+    /// this length into the file. Without such a function, all bytes of the last block count as bytes of the file.
     pub fn follow_length(&self, length: impl Fn() -> u64 + Send + Sync + 'static) {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }
@@ -252,8 +253,8 @@ impl Device {
     ///
     /// The owner sets the expected length after it has lengthened the file, and before it shortens the file, once
     /// nothing after the new end is being written. A completed write raises the expected length to the end of the
-    /// write. If no function was set by [`Device::follow_length`], it raises it only to one block before this end,
-    /// because the owner may have truncated the file within the last block.
+    /// write. But if no function was set by [`Device::follow_length`], the write raises the expected length only to one
+    /// block before the end of the write, because the owner may have truncated the file within the last block.
     pub fn expect_len(&self, bytes: u64) {
         self.end.expect(bytes);
         self.forget_checksums_after(bytes);
@@ -388,8 +389,8 @@ impl Device {
         }
     }
 
-    /// Returns the reason why a block has other contents than its checksum says: another process has truncated the
-    /// file, so that the block is now a hole, or the block was changed.
+    /// Returns the reason why a block has other contents than its checksum says. Either another process has truncated
+    /// the file, so that the block is now a hole; or something has changed the block.
     #[cold]
     pub(super) fn why_wrong(&self, block: u64) -> Cause {
         match self.ends() {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// The length of one file as far as the machine knows it, and the blocks that other processes have cut off.
 #[derive(Debug, Default)]
 pub(super) struct End {
-    /// Least length of the file in bytes if no other process has truncated it.
+    /// The expected length: the file has at least this number of bytes, unless another process has truncated it.
     expected: AtomicU64,
     /// Number of changes of `expected` that were not made by writes.
     changes: AtomicU32,
@@ -33,7 +33,8 @@ impl End {
         self.cuts.load(Ordering::SeqCst)
     }
 
-    /// Returns the least length of the file, bytes, if no other process has truncated it.
+    /// Returns the expected length: the file has at least this number of bytes, unless another process has truncated
+    /// it.
     pub(super) fn expected(&self) -> u64 {
         self.expected.load(Ordering::SeqCst)
     }

@@ -52,13 +52,13 @@ impl Script {
         self.0.lock().failed_sync = Some(os_error);
     }
 
-    /// Returns the number of syncs so far.
+    /// Returns the number of syncs that the disk has been asked for so far.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.0.lock().syncs
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests that the disk has received so far.
     #[must_use]
     pub fn seen(&self) -> u64 {
         self.0.lock().seen
@@ -78,16 +78,16 @@ impl Script {
     }
 }
 
-/// A backend that injects the faults of a [`Script`] into requests, and passes the requests that do not fail to the
-/// inner backend.
+/// A layer around another backend, which injects the faults of a [`Script`] into requests. It ends the requests that
+/// the script makes fail, and hands all others to the other backend.
 pub struct Faults {
     inner: Arc<dyn Backend>,
     script: Arc<Script>,
 }
 
 impl Faults {
-    /// Returns a backend that injects the faults of `script` into requests, and passes the requests that do not fail to
-    /// `inner`.
+    /// Returns a backend that injects the faults of `script` into requests. It ends the requests that the script makes
+    /// fail, and hands all others to `inner`.
     #[must_use]
     pub fn wrap(script: &Arc<Script>, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
         Arc::new(Self { inner, script: Arc::clone(script) })

@@ -5,8 +5,8 @@ use crate::machine::wait::WaitQueue;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counts the writes under way in two generations. A thread can wait for all writes that have begun: later writes
-/// belong to the other generation, so the thread does not wait for them.
+/// Counts the writes under way, in two groups called generations. A thread can wait for all writes that have begun:
+/// later writes belong to the other generation, so the thread does not wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
     /// The number of the generation to which new writes belong; its lowest bit selects the counter in `under_way`.
@@ -17,7 +17,7 @@ pub(super) struct Generations {
     waiting: Mutex<()>,
 }
 
-/// The generation to which a write belongs: 0 or 1.
+/// The generation (one of two groups of writes under way) to which a write belongs: 0 or 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Generation(usize);
 
@@ -45,8 +45,8 @@ impl Generations {
         }
     }
 
-    /// Waits for all writes that have begun. Writes that begin later see all changes that the caller made before this
-    /// call.
+    /// Waits until all writes that have begun so far have ended. Writes that begin later see all changes that the
+    /// caller made before this call.
     pub(super) fn wait(&self) {
         let _alone = self.waiting.lock();
         let old = self.current.fetch_add(1, Ordering::SeqCst) as usize % 2;

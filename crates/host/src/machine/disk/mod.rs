@@ -68,9 +68,9 @@ use std::sync::{Arc, OnceLock};
 /// The means to check that data that are read from a device equal the data last written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
-    /// Checks by checksums if [`Config::checksums`] says so.
+    /// Checks by checksums if [`Config::checksums`] says so, otherwise not at all.
     AsConfigured,
-    /// Checks by checksums.
+    /// Checks by checksums, whatever [`Config::checksums`] says.
     Checksums,
     /// Checks by the tags of encryption. Blocks are encrypted with a key that only this device has and that is lost
     /// with the device.

@@ -21,7 +21,7 @@ pub enum Cause {
     Truncated {
         /// The end of the file, bytes.
         end: u64,
-        /// The least end, bytes, that the code that added the device expects.
+        /// The expected length: the code that added the device knows that the file had at least this number of bytes.
         expected_end: u64,
     },
     /// The system moved no bytes, and did not say why.
@@ -75,11 +75,11 @@ pub(super) struct Extent {
 /// The present length of a file in the system, and the length that its owner expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// The present end in the system, bytes.
+    /// The present length of the file in the system, bytes.
     pub now: u64,
-    /// The least end, bytes, that the file has if no other process has truncated it.
+    /// The expected length: the file has at least this number of bytes, unless another process has truncated it.
     pub expected: u64,
-    /// `true` for a block device, whose end no write moves.
+    /// `true` for a block device, which no write makes longer.
     pub is_fixed: bool,
 }
 
@@ -164,7 +164,7 @@ impl Progress {
         }
     }
 
-    /// Returns whether the last attempt moved nothing.
+    /// Returns whether the last attempt moved no bytes.
     pub(super) fn is_idle(&self) -> bool {
         self.idle > 0
     }

@@ -39,9 +39,9 @@ use std::time::Duration;
 
 /// Largest number of submissions that the background ring takes with one system call.
 const BACKGROUND_ENTRIES: u32 = 256;
-/// Largest number of transfers that the background ring has in flight, over all devices. More transfers than that wait
-/// in front of the ring. The ring's 4096 completion entries, of 16 bytes each, are for these transfers and for the read
-/// of the bell, the eventfd that wakes the ring's thread.
+/// Largest number of transfers that the background ring has in flight, over all devices. Transfers beyond this number
+/// wait in front of the ring. The ring has 4096 completion entries of 16 bytes each. One of them is for the read of the
+/// bell, the eventfd that wakes the ring's thread; the others are for transfers.
 const BACKGROUND_IN_FLIGHT: usize = 4096 - 1;
 /// Largest number of transfers that a borrowed ring has in flight.
 const BORROWED_ENTRIES: u32 = 64;
@@ -186,7 +186,7 @@ impl Background {
         }
     }
 
-    /// Carries out transfers from the inbox by the ring, until [`Rings`] is dropped.
+    /// Carries out transfers from the inbox with the ring until [`Rings`] is dropped.
     ///
     /// # Errors
     /// The system's error number when the system does not serve the ring any more.
@@ -465,7 +465,7 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
 }
 
 /// Makes the ring of the background thread. The ring is for one submitting thread, and its completions do not interrupt
-/// the thread; kernels that do not support these two features get an ordinary ring. The ring does not use
+/// the thread. On a kernel that does not support these two features, makes an ordinary ring. The ring does not use
 /// `DEFER_TASKRUN`, because completions must arrive even if a seccomp filter forbids the thread to enter the ring.
 fn background_ring() -> io::Result<IoUring> {
     let promised = IoUring::builder()

@@ -29,7 +29,7 @@ pub struct Known {
     asked: Option<String>,
     /// The meaning of the word that was asked for, if it is a name of Linux or a counter.
     says: Option<String>,
-    /// The key's name; empty if no key corresponds to the word.
+    /// The key's name; empty if no key corresponds to the word that was asked for.
     key: String,
     /// The key's meaning.
     about: String,
@@ -39,9 +39,9 @@ pub struct Known {
     limits: Vec<String>,
     /// The kind of files that set the key: `kernels`, `machines`, `experiments`.
     owners: &'static str,
-    /// The values of the key that files set, each with the files that set it and with its source.
+    /// The values of the key that files set, each with the files that set it and with the source of the value.
     by_value: Vec<Owned>,
-    /// The keys, besides `key`, that the word stands for, with their meanings.
+    /// Further keys to which the word that was asked for corresponds, besides `key`, with their meanings.
     also: Vec<(String, String)>,
 }
 
@@ -215,9 +215,9 @@ pub fn nearest(key: &str) -> Option<String> {
     placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
 }
 
-/// Searches the names of kernels, machines, experiments, workloads, keys and counters, and names known from Linux, for
-/// those in which a word begins with `word`. Returns the names that match with their descriptions, grouped by kind. If
-/// none matches, searches for `word` anywhere in names, and then anywhere in descriptions.
+/// Searches all names that can be explained (of kernels, keys, counters and so on) for those in which a word begins
+/// with `word`. Returns these names with their descriptions, grouped by kind. If there are none, searches for `word`
+/// anywhere in names, and then anywhere in descriptions.
 #[must_use]
 pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     let word = word.to_lowercase();
@@ -279,7 +279,8 @@ fn about_file(folder: &str, name: &str) -> String {
     .unwrap_or_default()
 }
 
-/// Explains a key of kernels: its meaning, its values, and for each value the kernels that set it and its source.
+/// Explains a key of kernels: its meaning and its values. For each value, names the kernels that set it, and its
+/// source.
 fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     let Choice { section, key, values, .. } = choice;
     let mut by_value = Vec::new();

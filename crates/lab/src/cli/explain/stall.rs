@@ -36,7 +36,7 @@ pub struct Arguments {
     /// Change a value: KEY of the kernels (`lru.batch`), `params.KEY` of the experiment, `machine.KEY` of the machine. Repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_set)]
     set: Vec<Set>,
-    /// Multiply memory, swap, file sizes and disk bandwidth by this
+    /// Multiply memory, swap, file sizes and disk bandwidth by this number
     #[arg(long, value_name = "1/16", allow_negative_numbers = true)]
     scale: Option<Scale>,
     /// The machine, a name or a file, in place of the experiment's own
@@ -59,7 +59,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// The form of an explanation.
+/// The form in which the explanation of stalls is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum StallFormat {
     /// Text for people.

@@ -10,25 +10,25 @@ use report::html::{Chart, Page, Part, Section};
 use report::plot::lines::{Lines, Panel};
 use serde_json::json;
 
-/// A ratio, with its standard error if it is an estimate.
+/// A miss ratio, with its standard error if it is an estimate.
 #[derive(Clone, Copy)]
 struct Ratio {
     value: f64,
     error: Option<f64>,
 }
 
-/// The figures of one policy and size.
+/// The figures of one policy at one cache size.
 struct Line {
     policy: Policy,
     capacity: u64,
     misses: Ratio,
     bytes: Option<Ratio>,
     is_rough: bool,
-    /// Number of misses, and bytes of the cache's state; only without a sample.
+    /// Number of misses, and memory of the cache's state in bytes; none if only a sample was replayed.
     counted: Option<(u64, u64)>,
 }
 
-/// Results with their names.
+/// The results of a replay, with the names that the report shows.
 pub struct Shown<'a> {
     name: &'a str,
     kind: Kind,
@@ -38,7 +38,7 @@ pub struct Shown<'a> {
     requests: u64,
     warm_up: u64,
     objects: u64,
-    /// What a share of all is a share of, in the unit.
+    /// The number of which a size given as a share is a share: all pages, objects or bytes of the trace.
     whole: u64,
     /// The sampling rate, and the numbers of requests and objects of the sample.
     sampled: Option<(f64, u64, u64)>,
@@ -94,7 +94,7 @@ impl<'a> Shown<'a> {
         self.lines.chunks(self.sizes.len().max(1))
     }
 
-    /// Returns the word for what the trace requests.
+    /// Returns the word for the things that the trace requests: `pages` or `objects`.
     const fn objects_word(&self) -> &'static str {
         match self.kind {
             Kind::Ranges => "pages",
@@ -215,7 +215,7 @@ impl<'a> Shown<'a> {
         grids
     }
 
-    /// Returns all as text.
+    /// Returns the whole report as text.
     pub fn text(&self, look: Look) -> String {
         let mut text = grid::prose(&self.answer(), look);
         for (caption, grid) in self.grids() {
@@ -226,7 +226,7 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// Returns all as a page.
+    /// Returns the whole report as a page of HTML.
     pub fn page(&self) -> Page {
         let mut sections = Vec::new();
         for ((caption, grid), panel) in self.grids().into_iter().zip(self.panels()) {
@@ -237,7 +237,7 @@ impl<'a> Shown<'a> {
         Page { title: format!("Replay of {}", self.name), about, sections }
     }
 
-    /// Returns the curves as a picture.
+    /// Returns a picture of the miss ratios, with a curve for each policy.
     pub fn picture(&self) -> String {
         let lines = Lines {
             title: format!("Replay of {}", self.name),
@@ -277,12 +277,12 @@ impl<'a> Shown<'a> {
         panels
     }
 
-    /// Returns the lines with the names of their sizes.
+    /// Returns all lines, each with the name of its size.
     fn named(&self) -> impl Iterator<Item = (String, &Line)> {
         self.policies().flat_map(|lines| self.sizes.iter().map(|size| size.name()).zip(lines))
     }
 
-    /// Returns all as CSV. Figures that do not exist are empty.
+    /// Returns the whole report as CSV. Figures that do not exist are empty.
     pub fn csv(&self) -> String {
         let mut text =
             "policy,size,capacity,unit,miss_ratio,error,byte_miss_ratio,byte_error,misses,state_bytes\n".to_owned();
@@ -306,7 +306,7 @@ impl<'a> Shown<'a> {
         text
     }
 
-    /// Returns all as JSON.
+    /// Returns the whole report as JSON.
     pub fn json(&self) -> String {
         let rows: Vec<serde_json::Value> = self
             .named()

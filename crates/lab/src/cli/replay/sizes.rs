@@ -2,18 +2,18 @@
 
 use ::trace::request::{Kind, PAGE_BYTES};
 
-/// A size as it was given.
+/// The size of a cache, as the user gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// A share of all different pages or objects of the trace, or of their bytes.
+    /// This share of all different pages or objects of the trace, or of their bytes.
     Share(f64),
-    /// A number of pages or objects.
+    /// This number of pages or objects.
     Number(u64),
-    /// Bytes.
+    /// This number of bytes.
     Bytes(u64),
 }
 
-/// What caches of a replay count.
+/// The unit in which the sizes of a replay's caches are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Pages of 4 KiB.
@@ -25,7 +25,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Returns the unit for sizes of caches of a trace.
+    /// Returns the unit in which caches with these sizes are counted, for a trace of this kind.
     pub fn of(sizes: &[Size], kind: Kind) -> Result<Self, String> {
         let has = |wanted: fn(&Size) -> bool| sizes.iter().any(wanted);
         match kind {
@@ -49,7 +49,7 @@ impl Unit {
 }
 
 impl Size {
-    /// Returns the size in a unit of caches.
+    /// Returns the size in this unit, as the replay takes it.
     pub const fn in_unit(self, unit: Unit) -> ::cache::Size {
         match (self, unit) {
             (Self::Share(share), _) => ::cache::Size::Share(share),
@@ -58,7 +58,7 @@ impl Size {
         }
     }
 
-    /// Returns the size as it may be given.
+    /// Returns the size in the form in which a user may give it.
     pub fn name(self) -> String {
         match self {
             Self::Share(share) => format!("{}%", rounded(share * 100.0)),
@@ -72,7 +72,7 @@ impl Size {
     }
 }
 
-/// Returns a number with at most four digits after the point, and none that do not count.
+/// Returns a number rounded to four digits after the point, so that no digits of rounding errors are shown.
 fn rounded(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }

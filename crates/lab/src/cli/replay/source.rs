@@ -12,7 +12,7 @@ use ::trace::request::Kind;
 use ::trace::{Request, Trace, load};
 use std::path::Path;
 
-/// A trace that was opened.
+/// A trace that was opened, and is to be read.
 pub struct Reader<'a> {
     input: Input,
     name: &'a Path,
@@ -24,7 +24,7 @@ enum Input {
     Other(Box<Stream>),
 }
 
-/// Where requests go.
+/// The place to which the requests of a trace are added: all requests, or a sample of them.
 enum Into {
     All(RequestsBuilder),
     Sample(Box<SampleBuilder>),
@@ -41,7 +41,7 @@ enum Which {
     Sample(Sample),
 }
 
-/// Keys and sizes of some requests.
+/// The keys and sizes of some requests, which are added together.
 #[derive(Default)]
 struct Batch {
     keys: Vec<u64>,
@@ -49,7 +49,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds the pages of a request, or its object. Requests that access nothing are left out.
+    /// Adds the pages of a request, or its object. Leaves out requests that access nothing.
     fn push(&mut self, kind: Kind, request: &Request) {
         if !request.operation.is_access() {
             return;
@@ -65,7 +65,7 @@ impl Batch {
 }
 
 impl Into {
-    /// Adds a batch, and empties it.
+    /// Adds the requests of a batch, and empties the batch.
     fn add(&mut self, batch: &mut Batch) -> Result<(), Refused> {
         let Batch { keys, sizes } = batch;
         match self {
@@ -80,7 +80,7 @@ impl Into {
 }
 
 impl<'a> Reader<'a> {
-    /// Opens a trace, of which all requests or a sample are wanted.
+    /// Opens a trace. If `sampling` is given, only a sample of its requests is loaded.
     pub fn open(source: &'a SourceOptions, sampling: Option<Sampling>) -> Result<Self, End> {
         let SourceOptions { file, from, .. } = source;
         // A trace that was converted is read in place, and from a pipe by way of a file.
@@ -144,7 +144,7 @@ impl Loaded {
         self.kind
     }
 
-    /// Carries out a plan.
+    /// Replays the requests as the plan says. Returns exact results, or estimates if only a sample was loaded.
     pub fn replay(&self, plan: &Plan) -> Result<Results, Impossible> {
         match &self.requests {
             Which::All(requests) => ::cache::replay(requests, plan).map(Results::All),

@@ -11,25 +11,25 @@ use report::plot::lines::{Lines, Panel, Plot};
 
 /// A trace with its description.
 pub struct Described<'a> {
-    /// The description.
+    /// What the trace does, in numbers.
     pub info: &'a Info,
-    /// The trace.
+    /// The trace, and how it was read.
     pub loaded: &'a Loaded,
-    /// Name of its file.
+    /// Name of the trace's file.
     pub name: &'a str,
 }
 
-/// Sizes of caches, in parts of ten thousand of all objects.
+/// Sizes of the caches for which miss ratios are shown, each in ten-thousandths of the number of all objects.
 const SIZES: [u64; 8] = [10, 100, 200, 500, 1000, 2000, 5000, 10_000];
-/// Files that are named.
+/// Largest number of files that are listed by name.
 const FILES: usize = 10;
-/// Longest name of a file, characters: of a longer one the end is shown.
+/// Largest number of characters that are shown of a file's name. Of a longer name, only the end is shown.
 const NAME: usize = 60;
-/// Intervals in the text; pictures and pages have all.
+/// Largest number of intervals in the text. Pictures and pages show all intervals.
 const LINES: usize = 10;
 
 impl Described<'_> {
-    /// Returns the word for what a cache holds.
+    /// Returns the word for what a cache of this trace holds: `pages` or `objects`.
     const fn objects(&self) -> &'static str {
         match self.info.kind {
             Kind::Ranges => "pages",
@@ -66,7 +66,7 @@ impl Described<'_> {
         text
     }
 
-    /// Returns all as text.
+    /// Returns the whole description of the trace as text.
     pub fn text(&self, look: Look) -> String {
         let page = self.page_of(LINES);
         let mut text = page.about.iter().map(|words| grid::prose(words, look)).collect::<String>();
@@ -83,7 +83,7 @@ impl Described<'_> {
         text
     }
 
-    /// Returns all as a page.
+    /// Returns the whole description as a page.
     pub fn page(&self) -> Page {
         let mut page = self.page_of(usize::MAX);
         let charts = |plots: Vec<Plot>| {
@@ -101,7 +101,7 @@ impl Described<'_> {
         page
     }
 
-    /// Returns the picture.
+    /// Returns a picture of the trace over time, as SVG.
     pub fn picture(&self) -> String {
         let panels = self.over_time();
         let across = panels.first().map_or_else(String::new, |plot| plot.across.clone());
@@ -179,7 +179,8 @@ impl Described<'_> {
         parts
     }
 
-    /// Returns the end of an interval: seconds, or the share of requests.
+    /// Returns the end of interval number `interval` of `of`, in seconds. If the trace has no times, returns it in
+    /// percent of all requests.
     fn end_of(&self, interval: usize, of: usize) -> f64 {
         let whole = if self.info.duration_us > 0 { self.info.duration_us as f64 / 1e6 } else { 100.0 };
         whole * (interval + 1) as f64 / of as f64
@@ -346,7 +347,7 @@ impl Described<'_> {
     }
 }
 
-/// Returns the end of a long name.
+/// Returns a name, or only the end of a name that is too long to be shown.
 fn end_of(name: &str) -> String {
     let cut = name.chars().count().saturating_sub(NAME);
     if cut == 0 { name.to_owned() } else { format!("…{}", name.chars().skip(cut + 1).collect::<String>()) }
@@ -357,7 +358,7 @@ fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n) % 3 == 0 {
+        if n > 0 && (digits.len() - n).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -370,7 +371,7 @@ fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }
 
-/// Returns a number of bytes in the largest unit of which there is one.
+/// Returns a number of bytes as text, in the largest unit that is not larger than the number.
 fn bytes(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = units.into_iter().find(|(bits, _)| bytes >= 1 << bits);
@@ -380,7 +381,7 @@ fn bytes(bytes: u64) -> String {
     )
 }
 
-/// Returns a time.
+/// Returns a time as text with a unit that suits its size: us, ms or s.
 fn seconds(us: u64) -> String {
     match us {
         0..1000 => format!("{us} us"),

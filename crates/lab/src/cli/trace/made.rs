@@ -19,13 +19,14 @@ pub struct Arguments {
     /// Number of requests: 500, 10k, 20M
     #[arg(long, value_name = "N", default_value = "1M", value_parser = synth::number)]
     requests: u64,
-    /// Seed of all chance: the same seed gives the same requests on every computer
+    /// Seed of all random choices: the same seed gives the same requests on every computer
     #[arg(long, value_name = "SEED", default_value = "1", value_parser = parse_seed)]
     seed: u64,
     /// Requests in a second of the trace's time
     #[arg(long, value_name = "N", default_value = "10k", value_parser = synth::number)]
     rate: u64,
-    /// Make objects of this size in place of pages, bytes: 100, or 100-10000 for sizes between, spread over the logarithm
+    /// Make requests for objects instead of pages, with this size in bytes: 100, or 100-10000 for sizes spread evenly
+    /// over the logarithm
     #[arg(long, value_name = "BYTES", value_parser = parse_sizes)]
     objects: Option<(u64, u64)>,
     /// Write the trace to this file
@@ -33,7 +34,7 @@ pub struct Arguments {
     output: PathBuf,
 }
 
-/// Makes a trace.
+/// Makes a trace of invented requests, and writes it to a file.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { patterns, requests, seed, rate, objects, output } = arguments;
     let kind = if objects.is_some() { Kind::Objects } else { Kind::Ranges };

@@ -11,19 +11,19 @@ pub const COSTLY_ORDER: usize = 4;
 /// The order of a huge page.
 pub const HUGE_ORDER: usize = 9;
 
-/// Smallest free memory, MiB, that can count as fragmented; less than this counts as a shortage. It is as much as the
-/// high marks of all zones together on a computer with some GiB.
+/// Smallest free memory, MiB, that can count as fragmented; less than this counts as a shortage. On a computer with
+/// some GiB, the sum of the high marks of all zones is about this large.
 pub const FREE_MIN_MIB: f64 = 64.0;
 
 /// Smallest free memory, MiB, in which a huge page should be free: as much as 128 huge pages.
 pub const FREE_FOR_HUGE_MIN_MIB: f64 = 256.0;
 
-/// Share of the free pages, percent, that must be in blocks of an order or larger. Below this share there are hardly
-/// any such blocks: one or two requests would take them all.
+/// If less than this share of the free pages, percent, is in blocks of a given order or higher, there are hardly any
+/// such blocks: one or two requests would take them all.
 pub const BLOCKS_MIN: f64 = 0.1;
 
-/// Returns whether a zone is the zone DMA: the first 16 MiB, kept for old devices. Other requests do not use its free
-/// pages.
+/// Returns whether a zone is the zone DMA: the first 16 MiB, which are kept for old devices. Requests that are not for
+/// such devices do not use its free pages.
 fn is_for_devices(zone: &Zone) -> bool {
     zone.name == "DMA" || zone.name.starts_with("DMA of ")
 }
@@ -33,7 +33,7 @@ pub(super) fn are_known(signs: &Signs) -> bool {
     signs.zones.iter().flatten().any(|zone| !zone.blocks.is_empty() && !is_for_devices(zone))
 }
 
-/// Returns the number of free pages of zones that are in blocks of the order `order` or larger.
+/// Returns how many free pages of the zones are in blocks of order `order` or higher.
 fn pages_from(zones: &[&Zone], order: usize) -> f64 {
     let of_zone = |zone: &&Zone| -> f64 {
         zone.blocks.iter().enumerate().skip(order).map(|(order, blocks)| blocks * (order as f64).exp2()).sum()
@@ -41,7 +41,7 @@ fn pages_from(zones: &[&Zone], order: usize) -> f64 {
     zones.iter().map(of_zone).sum()
 }
 
-/// Returns whether zones have hardly any free blocks of the order `order` or larger.
+/// Returns whether the zones have hardly any free blocks of order `order` or higher.
 fn lacks(zones: &[&Zone], order: usize) -> bool {
     pages_from(zones, order) < pages_from(zones, 0) * BLOCKS_MIN / 100.0
 }

@@ -4,8 +4,8 @@ use super::{RATE_MIN, Said, figure, if_known};
 use crate::doctor::signs::{Disk, Signs};
 use crate::doctor::{Finding, Weight};
 
-/// Smallest share of time, percent, for which a disk must be busy to count as a bottleneck. Below this share nothing
-/// can be concluded, since it is unknown how many requests a disk serves in parallel.
+/// Smallest share of time, percent, for which a disk must be busy to count as a bottleneck. A disk that is busy for
+/// less of the time may still be one, but this cannot be known, since a disk may serve several requests in parallel.
 pub const DISK_BUSY_MIN: f64 = 90.0;
 
 /// Smallest mean time of a request, ms, that shows that requests wait in the disk's queue. A rotating disk serves a

@@ -48,8 +48,8 @@ impl Met<'_> {
         self.group.some_waited_percent.map(|waited| waited >= GROUP_WAITED_MIN)
     }
 
-    /// Returns a sentence about the time for which the cgroup's tasks waited. The words `at_ease` are added if they
-    /// hardly waited.
+    /// Returns a sentence about the time for which the cgroup's tasks waited. If the tasks hardly waited, the sentence
+    /// ends with the words `at_ease`.
     fn waited(&self, at_ease: &str) -> String {
         match (self.group.some_waited_percent, self.waits()) {
             (Some(waited), Some(true)) => format!(" Its tasks waited for memory {waited:.1} % of the time."),
@@ -194,7 +194,7 @@ fn rate(group: &Signs) -> Option<f64> {
 }
 
 /// Smallest share of their parent's memory, percent, that sibling cgroups must protect together before a finding
-/// mentions it.
+/// mentions this sum.
 const PROTECTED_MIN: f64 = 50.0;
 
 /// Returns a sentence about how much memory the cgroup `name` and its siblings protect together. Returns an empty text
@@ -236,12 +236,12 @@ pub struct OfGroup {
     pub causes: Vec<&'static str>,
 }
 
-/// Names of those rules for the whole input that are also asked about each cgroup.
+/// Names of the rules that are asked about the whole input and also about each cgroup.
 const ABOUT_GROUPS: [&str; 3] = ["killed", "group-thrashing", "cgroup-limit"];
 
 /// Asks the rules about cgroups for each cgroup of a computer. Returns the cgroups with findings, in the order of their
-/// names, and the number of all cgroups. If there is at most one cgroup, returns an empty list and 0, because then the
-/// findings about the computer say the same.
+/// names, and the number of all cgroups. If there is only one cgroup or none, returns an empty list and 0, because the
+/// findings about the computer then say the same.
 pub(in crate::doctor) fn by_group(signs: &Signs, rules: &[Rule]) -> (Vec<OfGroup>, usize) {
     if signs.groups.len() < 2 {
         return (Vec::new(), 0);

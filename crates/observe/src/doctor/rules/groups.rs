@@ -4,13 +4,13 @@ use super::{FREE_MUCH, RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, perce
 use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
-/// Smallest share of time, percent, in which some task of a cgroup waits for memory (PSI), at which the limit counts as
-/// harmful.
+/// If some task of a cgroup waits for memory (PSI) for at least this share of time, percent, the cgroup's limit counts
+/// as harmful.
 pub(super) const GROUP_WAITED_MIN: f64 = 1.0;
 
-/// Smallest number of the computer's refaults per 100 major faults of a cgroup at which these faults count as reads of
-/// reclaimed pages. If there are fewer refaults, the faults count as those of a starting program. The constant is used
-/// for cgroups that do not count refaults.
+/// For cgroups that do not count refaults: smallest number of refaults of the computer, per 100 major faults of the
+/// cgroup, at which these faults count as reads of reclaimed pages. With fewer refaults, the faults count as those of a
+/// starting program.
 const BACKED_MIN: f64 = 50.0;
 
 /// Free share of a cgroup's limit, percent, below which the cgroup counts as being at its limit now. The free part is
@@ -95,7 +95,7 @@ pub(super) fn capitalized(name: &str) -> String {
     format!("T{}", called.strip_prefix('t').unwrap_or(&called))
 }
 
-/// Returns the signs from the counters of the cgroup `name` itself; none if the input has no such counters.
+/// Returns the signs of the cgroup `name` that come from its own counters; none if the input has no such counters.
 fn own<'s>(signs: &'s Signs, name: &str) -> Option<&'s Signs> {
     if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) }
 }
@@ -106,7 +106,7 @@ pub(super) fn is_since_made(signs: &Signs, name: &str) -> bool {
     own(signs, name).is_some_and(|group| group.is_since_start)
 }
 
-/// Returns whether the signs come, for some cgroup, from a single copy of its `memory.stat`.
+/// Returns whether there is a cgroup whose signs come from a single copy of its `memory.stat`.
 pub(super) fn is_made_known(signs: &Signs) -> bool {
     let has_stat = |group: &Signs| group.is_since_start && group.major_faults.is_some();
     signs.group.is_some() && has_stat(signs) || signs.groups.values().any(has_stat)
@@ -157,11 +157,13 @@ pub(super) fn since_made(signs: &Signs) -> Said {
     }))
 }
 
-/// Smallest share of the computer's refaults, percent, at which one cgroup counts as the cause of nearly all of them.
+/// Smallest share of the computer's refaults, percent, at which a single cgroup counts as the cause of nearly all of
+/// them.
 const OF_ONE_MIN: f64 = 80.0;
 
-/// Returns whether nearly all refaults of the computer are those of one cgroup, which reclaims at its own limit. This
-/// can only be so if the computer itself has much free memory or an idle kswapd.
+/// Returns whether nearly all refaults of the computer are those of one cgroup, which reclaims at its own limit.
+/// Returns `false` if the computer itself is short of memory, that is, if it has neither much free memory nor an idle
+/// kswapd. `of` gets the number of refaults from signs.
 pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     let is_idle = || signs.kswapd.scanned.zip(signs.elapsed_s).is_some_and(|(pages, time)| pages < RATE_MIN * time);
     let is_roomy = signs.group.is_none() && (signs.free_share().is_some_and(|share| share >= FREE_MUCH) || is_idle());
@@ -181,7 +183,7 @@ pub(super) fn have_most(signs: &Signs, of: fn(&Signs) -> Option<f64>) -> bool {
     })
 }
 
-/// Finds cgroups that read pages again and again, because the cgroup's limit makes them leave memory.
+/// Finds cgroups that read the same pages again and again, because the limit of the cgroup makes pages leave memory.
 pub(super) fn group_thrashing(signs: &Signs) -> Said {
     let seconds = signs.seconds()?;
     let mut found: Vec<Thrashing> = match &signs.group {

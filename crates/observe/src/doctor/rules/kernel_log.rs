@@ -16,7 +16,7 @@ const TOLD_MAX: usize = 3;
 /// Largest number of process names that a sentence lists.
 const NAMES_MAX: usize = 3;
 
-/// Smallest share of memory, percent, that a use of memory must have to be named.
+/// A use of memory is named if it takes at least this share of memory, percent.
 const HOLDER_MIN: f64 = 10.0;
 
 /// Sentences about a kernel log, and the figures that support them.
@@ -162,7 +162,8 @@ fn who_was_killed(alike: &[&Report]) -> String {
     }
 }
 
-/// Returns the place of reports in the log: for one report its line, for several reports the first and the last line.
+/// Returns words for the place of reports in the log: the line of a single report, or the first and the last line of
+/// several reports.
 fn place(alike: &[&Report]) -> String {
     let at = |report: &Report| {
         let time = report.at.as_ref().map_or_else(String::new, |at| format!(", {at}"));
@@ -247,7 +248,7 @@ fn has_nodes(report: &Report) -> bool {
     report.zones.iter().any(|zone| zone.node != report.zones[0].node)
 }
 
-/// Returns words for the zones that the request may use, with `alone` if memory is free in other zones.
+/// Returns words for the zones that the request may use, with the word `alone` if memory is free in other zones.
 fn alone(want: &Want<'_>) -> String {
     let names = zone_names(want.rooms.iter().map(|room| room.zone), has_nodes(want.report));
     let several = if want.rooms.len() == 1 { "" } else { "s" };
@@ -255,8 +256,8 @@ fn alone(want: &Want<'_>) -> String {
     format!("zone{several} {names}{alone}")
 }
 
-/// Returns words for the zones that have free memory which the request may not use, and the reason; empty if there are
-/// no such zones.
+/// Returns words that name the zones with free memory which the request may not use, and the reason why it may not.
+/// Empty if there are no such zones.
 fn closed(want: &Want<'_>) -> String {
     if want.elsewhere.is_empty() {
         return String::new();
@@ -278,8 +279,8 @@ fn closed(want: &Want<'_>) -> String {
     format!(", not {}{by_nodes}", with_free.join(" or "))
 }
 
-/// Returns sentences on the zones that the request may use: their free memory, and the part of it that is closed to the
-/// request. The highest zone comes first, because the kernel tries it first.
+/// Returns sentences on the zones that the request may use: their free memory, and the part of it that the request may
+/// not use. The highest zone comes first, because the kernel tries it first.
 fn rooms(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     let nodes = has_nodes(report);
@@ -366,8 +367,8 @@ fn pieces(room: &Room<'_>, report: &Report, nodes: bool) -> String {
     format!("Memory is in pieces: {} kB are free in {name}, but in no block of {size_kib} kB; {largest}.", room.free)
 }
 
-/// Returns a sentence on how full swap is, and on what could leave to swap or be dropped from the zones that the
-/// request may use; none if the report does not show swap.
+/// Returns a sentence on how full swap is, and on which pages could be swapped out or dropped in the zones that the
+/// request may use. Returns none if the report does not show swap.
 fn swap(want: &Want<'_>) -> Option<String> {
     let [total, free] = want.report.swap;
     let (total, free) = (total?, free?);
@@ -456,7 +457,8 @@ fn limit(report: &Report) -> Vec<String> {
     said
 }
 
-/// Returns a sentence on what memory was used for, if a request that may use all zones found none.
+/// Returns a sentence on what memory was used for; none if the request failed for another reason than lack of memory,
+/// or if other zones had free memory.
 fn holders(want: &Want<'_>) -> Option<String> {
     if !matches!(want.why, Why::Short | Why::Over) || !want.elsewhere.is_empty() {
         return None;
@@ -481,7 +483,8 @@ fn holders(want: &Want<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
 }
 
-/// Returns a sentence with the next step that is suggested against the failure; none if there is no advice.
+/// Returns a sentence that advises what to do next about a request that failed for this reason; none if there is no
+/// advice.
 fn next(want: &Want<'_>) -> Option<&'static str> {
     let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
     match want.why {
@@ -586,7 +589,7 @@ pub fn allocation_failed(signs: &Signs) -> Said {
     Ok(ill("allocation-failed", sentences.join(" "), all_figures, rule))
 }
 
-/// Finds stuck CPUs, and tasks that were blocked for a long time, as the kernel logged them.
+/// Finds CPUs that were stuck, and tasks that were blocked for a long time, according to the kernel's log.
 pub fn stood_still(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
     if log.blocked.is_empty() && log.stuck.is_empty() {

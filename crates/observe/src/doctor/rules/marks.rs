@@ -5,11 +5,11 @@ use crate::doctor::signs::{Signs, Zone, need};
 use crate::doctor::{Finding, Usage, Weight};
 use recordings::PAGE_KIB;
 
-/// Share of memory, percent, from which on the high marks of all zones together count as too high. The kernel's own
+/// Smallest share of memory, percent, at which the high marks of all zones together count as too high. The kernel's own
 /// marks take less than 2 % on a computer with some GiB, and 7 % with 1 GiB and huge pages.
 pub const MARKS_MAX: f64 = 10.0;
 
-/// Finds marks that are so high that much memory is free all the time while kswapd reclaims.
+/// Finds that the marks are so high that kswapd reclaims although much memory is free all the time.
 pub(super) fn marks_too_high(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref();
     let free = need(usage.and_then(|usage| usage.least.free), "free memory over time")?;
@@ -51,26 +51,27 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Smallest share of memory, percent, that must be in swap to show that programs need the memory which the marks keep
-/// free.
+/// If the pages in swap are at least this share of memory, percent, programs are taken to need the memory that the
+/// marks keep free.
 const IN_SWAP_MIN: f64 = 1.0;
 
-/// Returns the number of pages that the high marks keep free, from the marks of the zones or else from the settings;
-/// none if both are unknown.
+/// Returns the number of pages that the high marks keep free. The marks are those of the zones, or, if these are
+/// unknown, those that follow from the settings. Returns none if both are unknown.
 fn kept(signs: &Signs) -> Option<f64> {
     let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
     if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
 }
 
-/// Returns whether the marks are known, but not how much kswapd scans. The input is then about a moment, and
-/// [`marks_keep_much`] is asked instead of [`marks_too_high`].
+/// Returns `true` if it is known how much memory the marks keep free, but unknown for how long the computer was
+/// observed or how much kswapd scanned. The input is then about a moment, and [`marks_keep_much`] is asked instead of
+/// [`marks_too_high`].
 pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
     let is_moment = signs.elapsed_s.is_none() || signs.kswapd.scanned.is_none();
     is_moment && kept(signs).is_some() && signs.usage.as_ref().is_some_and(|usage| usage.total().is_some())
 }
 
-/// Finds marks that keep much memory free, without regard to what kswapd does. This is an illness if much is in swap;
-/// otherwise it is a notice.
+/// Finds that the marks keep much memory free, without regard to what kswapd does. This is an illness if much is in
+/// swap; otherwise it is a notice.
 pub(super) fn marks_keep_much(signs: &Signs) -> Said {
     let kept = need(kept(signs), "marks of zones")?;
     let usage = signs.usage.as_ref();
@@ -128,14 +129,14 @@ fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
     Some(min + 2.0 * (min / 4.0).max(total * scale))
 }
 
-/// Returns whether the marks are known, but not how much kswapd scans. If scanning is known, the rule about kswapd
-/// names the zones that are below their marks.
+/// Returns `true` if the marks are known, and it is unknown how much kswapd scans. Only then is [`below_marks`] asked:
+/// otherwise, the rule about kswapd names the zones that are below their marks.
 pub(super) fn are_of_a_moment(signs: &Signs) -> bool {
     signs.kswapd.scanned.is_none() && signs.zones.iter().flatten().any(|zone| zone.marks[0] > 0.0)
 }
 
-/// Finds zones whose free memory is below their low mark at one moment. This is an illness if it is below the min mark;
-/// otherwise it is a notice.
+/// Finds zones whose free memory is below their low mark at one moment. This is an illness if the free memory of a zone
+/// is below the min mark; otherwise it is a notice.
 pub(super) fn below_marks(signs: &Signs) -> Said {
     let zones = signs.zones.as_ref().ok_or("marks of zones")?;
     let under = |mark: usize| -> Vec<&Zone> { zones.iter().filter(|zone| zone.free < zone.marks[mark]).collect() };
@@ -167,7 +168,7 @@ pub(super) fn below_marks(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of kswapd's scanning in a span: the time, s, that it would take at [`RATE_MIN`].
+/// Returns the load of a span, s: the number of pages that kswapd scanned, divided by [`RATE_MIN`].
 pub(super) fn worked(signs: &Signs) -> f64 {
     signs.kswapd.scanned.unwrap_or(0.0) / RATE_MIN
 }

@@ -12,8 +12,8 @@ use crate::doctor::{Finding, Weight};
 /// Share of memory, percent, below which available memory (`MemAvailable`) counts as scarce.
 pub const SCARCE_MAX: f64 = 20.0;
 
-/// Share of memory, percent, below which nearly no memory is available (`MemAvailable`). The marks, at which kswapd
-/// reclaims, are a few percent of memory.
+/// Share of memory, percent, below which available memory (`MemAvailable`) counts as nearly none. The marks, at which
+/// kswapd reclaims, are a few percent of memory.
 pub const SHORT_MAX: f64 = 5.0;
 
 /// A use of memory that reclaim cannot take, such as page tables.
@@ -26,7 +26,7 @@ struct Holder {
     share_min: f64,
     /// Whether the kernel itself uses the memory. Other uses are reported only if memory is scarce.
     is_kernels: bool,
-    /// The words of the finding that follow `72 % of memory (46270 MiB) `.
+    /// The rest of the finding's sentence, which begins with a share such as `72 % of memory (46270 MiB) `.
     is_what: &'static str,
     /// A sentence on the next step that is suggested to the user.
     next: &'static str,
@@ -34,10 +34,11 @@ struct Holder {
 
 /// All uses of memory that reclaim cannot take.
 ///
-/// Reasons for the shares from which on they are reported: unreclaimable slab takes 1 to 5 % on a server, more on a
-/// small computer with many devices. Page tables take 0.2 % of mapped memory, so 5 % are 25 times the normal size, as
-/// when a thousand processes each map one segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads. Memory
-/// that no line accounts for belongs to drivers, or to ballooning in virtual machines; elsewhere it is a few percent.
+/// A use is reported if its share of memory is far above the normal one: unreclaimable slab takes 1 to 5 % on a server,
+/// more on a small computer with many devices. Page tables take 0.2 % of mapped memory, so 5 % are 25 times the normal
+/// size, as when a thousand processes each map one segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads.
+/// Memory that no line accounts for belongs to drivers, or to ballooning in virtual machines; elsewhere it is a few
+/// percent.
 const HOLDERS: [Holder; 8] = [
     Holder {
         cause: "unreclaimable-slab",
@@ -165,14 +166,14 @@ pub fn held(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns whether slab caches or processes are known, but not the size of memory.
+/// Returns whether the input shows the sizes of slab caches or processes, but not the size of memory.
 pub fn is_alone(signs: &Signs) -> bool {
     let is_told = !signs.slabs.is_empty() || !signs.processes.is_empty();
     is_told && !is_known(signs)
 }
 
-/// Reports the largest slab caches and processes. This rule is asked only if the size of memory is unknown, so that
-/// nothing can be said about their shares of memory.
+/// Reports the largest slab caches and processes. This rule is asked only if the size of memory is unknown, so that the
+/// share of memory that they take cannot be computed.
 pub fn largest(signs: &Signs) -> Said {
     let list = |all: &[(String, f64)]| {
         let sum: f64 = all.iter().map(|(_, pages)| pages).sum();
@@ -212,7 +213,7 @@ fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
     (!caches.is_empty()).then(|| format!("Of the slab caches {}.", caches.join(", ")))
 }
 
-/// Finds that nearly no memory is available.
+/// Reports a finding if nearly no memory is available.
 pub fn short(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;
@@ -320,8 +321,8 @@ Hugepagesize:       2048 kB
 Hugetlb:               0 kB
 ";
 
-    /// Returns the signs of the text [`HEALTHY`] after replacing values: for each line name in `lines`, the value in
-    /// KiB.
+    /// Returns the signs of the text [`HEALTHY`] with other values. Each of `lines` has the name of a line and its new
+    /// value, KiB.
     fn with(lines: &[(&str, u64)]) -> Signs {
         let mut text = HEALTHY.to_owned();
         for (name, value) in lines {

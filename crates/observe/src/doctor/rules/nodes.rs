@@ -8,8 +8,8 @@ use crate::doctor::{Finding, Weight};
 /// alone.
 const NODE_SCAN_MIN: f64 = 80.0;
 
-/// Returns a node that is full (the one that is scanned most), and all nodes that have much free memory. Returns none
-/// unless there are nodes of both kinds.
+/// Returns the full node that is scanned most, and all nodes with much free memory. Returns none if no node is full or
+/// no node has much free memory.
 pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
     let is_free = |node: &&Node| percent(node.free, node.pages) >= FREE_MUCH;
     let (free, full): (Vec<&Node>, Vec<&Node>) = signs.nodes.iter().filter(|node| node.pages > 0.0).partition(is_free);
@@ -93,7 +93,8 @@ pub(super) fn one_node(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns the load of scanning in a span: the time, s, that it would take at [`RATE_MIN`].
+/// Returns the load (amount of work) of a span, by which spans are compared: the number of scanned pages, divided by
+/// [`RATE_MIN`], s.
 pub(super) fn scanned(signs: &Signs) -> f64 {
     let of_nodes: f64 = signs.nodes.iter().map(Node::scanned).sum();
     let of_all = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);

@@ -7,19 +7,19 @@ use super::{
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::{Evidence, Finding, Weight};
 
-/// Share of memory, percent, from which on page cache counts as large while programs are in swap. When programs need
-/// all memory, reclaim keeps only a few percent of page cache.
+/// Smallest share of memory, percent, at which page cache counts as large while programs are in swap. When programs
+/// need all memory, reclaim keeps only a few percent of page cache.
 pub const CACHE_LARGE_MIN: f64 = 25.0;
 
 /// Share of memory, percent, below which page cache counts as small, since programs have nearly all memory.
 pub const CACHE_SMALL_MAX: f64 = 10.0;
 
-/// Smallest time, s, after which page cache would be empty if its pages left as fast as pages are swapped in. A cache
-/// that would last longer may count as large, since it has pages that are used less than the pages of programs. The
-/// constant is used only if the size of memory is unknown.
+/// Shortest time, s, in which the page cache would be emptied if pages left it as fast as pages are swapped in. If the
+/// time is at least this long, the cache may count as large, since it has pages that are used less than the pages of
+/// programs. The constant is used only if the size of memory is unknown.
 const CACHE_LASTS_S: f64 = 60.0;
 
-/// Largest `vm.swappiness` that cannot be the reason for swapping, since reclaim clearly prefers file pages at it.
+/// Largest `vm.swappiness` that cannot be the reason for swapping, since reclaim then clearly prefers file pages.
 pub const SWAPPINESS_LOW: f64 = 10.0;
 
 /// The traffic between memory and swap, in both directions.
@@ -27,10 +27,10 @@ struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// Whether the traffic is an illness, counting only pages that were read and written.
+    /// Whether the traffic is an illness if only pages that were really read and written are counted.
     is_ill: bool,
-    /// Whether the traffic would be an illness if pages of zeroes, which cost no I/O, were counted, too. If only this
-    /// is `true`, the finding is a notice.
+    /// Whether the traffic is an illness if pages of zeroes, which cost no I/O, are counted, too. If it is an illness
+    /// only with these pages, the finding is a notice.
     is_felt: bool,
 }
 
@@ -58,7 +58,7 @@ fn exchange(signs: &Signs) -> Result<Exchange, String> {
     Ok(Exchange { come, left, rate: come / seconds, is_ill, is_felt })
 }
 
-/// Returns by how many pages free memory and page cache together shrank over the observed period, as they do when pages
+/// Returns by how many pages free memory and page cache together shrank over the observed period. They shrink if pages
 /// that come back from swap fill free memory.
 fn filled(signs: &Signs) -> Option<f64> {
     let usage = signs.usage.as_ref()?;
@@ -71,7 +71,8 @@ fn in_swap(signs: &Signs) -> Option<f64> {
     signs.swap_used.or(signs.swap.map(|[all, free]| all - free)).filter(|pages| *pages > 0.0)
 }
 
-/// How large the page cache is while pages of programs are swapped out. Pages of a large cache could leave instead.
+/// The size of the page cache while pages of programs are swapped out. If the cache is large, its pages could leave
+/// memory instead.
 enum Beside {
     /// Page cache is large.
     Much,
@@ -272,7 +273,7 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// Returns the load of swapping in a span: the time, s, that the swapped-in pages would take at [`RATE_MIN`].
+/// Returns the load of a span, s: the number of pages swapped in, divided by [`RATE_MIN`].
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }

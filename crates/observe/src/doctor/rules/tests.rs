@@ -97,8 +97,8 @@ fn found(rule: Ask, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
     rule(&signs).expect("all signs are known")
 }
 
-/// Changes signs in which nothing is wrong so that one is missing, and returns the name of the sign that a rule then
-/// misses.
+/// Removes a sign from signs in which nothing is wrong, by calling `change`. Returns the name of the sign that a rule
+/// then misses.
 fn lacks(rule: Ask, change: impl FnOnce(&mut Signs)) -> String {
     let mut signs = sound();
     change(&mut signs);

@@ -7,7 +7,8 @@ use crate::operation::Operation;
 use crate::read::Sink;
 use crate::request::{Flags, Request};
 
-/// Does what a call did, as far as it concerns files. Calls that failed, and others, change nothing.
+/// Applies a finished system call to the tables, and passes the requests that it made to `sink`. Ignores calls that
+/// failed, and calls that do not concern files.
 pub fn act(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), String> {
     if call.result.is_none() {
         return Ok(());
@@ -65,12 +66,13 @@ pub fn act(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), 
     }
 }
 
-/// Returns the number of a descriptor.
+/// Returns the descriptor that argument `at` of a call names; `None` if the argument is no descriptor.
 fn descriptor(call: &Call<'_>, at: usize) -> Option<u64> {
     number(before_path(call.argument(at)).0)
 }
 
-/// Returns the file and the description of a descriptor; counts those that are not known.
+/// Returns the numbers of the file and of the open file description to which the descriptor in argument `at` refers.
+/// Returns none if the descriptor is not known, which is counted, or if it has no file with pages.
 fn file_of(call: &Call<'_>, at: usize, view: &mut View<'_>, sink: &mut Sink) -> Option<(u32, u32)> {
     let (fd, path) = before_path(call.argument(at));
     let path = path.map(unescaped);
@@ -83,7 +85,8 @@ fn file_of(call: &Call<'_>, at: usize, view: &mut View<'_>, sink: &mut Sink) -> 
     Some((open.file?, open.handle))
 }
 
-/// Returns the path of an argument, relative to `folder`.
+/// Returns the path in argument `at` of a call. A relative path is completed by the folder of the descriptor in the
+/// text `folder`, or else by the working directory.
 fn path(call: &Call<'_>, at: usize, folder: Option<&[u8]>, view: &View<'_>) -> Result<Vec<u8>, String> {
     let text = call.argument(at);
     let path = string(text).ok_or_else(|| format!("`{}`: expected a path", lossy(text)))?;
@@ -156,7 +159,8 @@ fn close_range(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<
     closed.into_iter().try_for_each(|fd| view.close(fd, sink))
 }
 
-/// Does a read or a write, at the place of argument `at`, or at the position of the description.
+/// Records a read or a write by the descriptor in the first argument. Argument `at` has the offset; if `at` is none,
+/// the transfer begins at the position of the open file description.
 fn transfer(
     call: &Call<'_>,
     operation: Operation,
@@ -203,7 +207,8 @@ fn one_transfer(
     view.push(sink, Request { operation, flags, file, handle, offset, len, ..Request::default() })
 }
 
-/// Does a copy within the kernel: `from` and `to` are the arguments of the descriptor and of the offset.
+/// Records a copy from file to file within the kernel, as a read and a write. `from` and `to` each say which arguments
+/// hold the descriptor and the offset.
 fn copy(
     call: &Call<'_>,
     from: (usize, usize),
@@ -353,7 +358,8 @@ fn map(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), Stri
     view.push(sink, Request { operation: Operation::Map, flags, file, handle, offset, len, ..Request::default() })
 }
 
-/// Does a call on a range of addresses.
+/// Handles a call on a range of addresses: `munmap`, `msync` or `madvise`. Makes a request for each part of a mapped
+/// file in the range.
 fn mapped(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), String> {
     let operation = match call.name {
         b"munmap" => Some(Operation::Unmap),
@@ -371,8 +377,8 @@ fn mapped(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), S
     cut(view, start, end, act, operation == Operation::Unmap)
 }
 
-/// Calls `act` for the parts of mappings in a range of addresses, with the first address of each part; removes the parts
-/// if `removes`.
+/// Calls `act` for each part of a mapping that lies between the addresses `start` and `end`, with the first address of
+/// the part. If `removes` is set, also unmaps these parts.
 fn cut(
     view: &View<'_>,
     start: u64,
@@ -412,14 +418,15 @@ fn fork(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), Str
     view.fork(child, shares, sink)
 }
 
-/// Notes that a process starts another one: the call is not finished when the other process speaks first.
+/// Notes that a process is starting another one, if `start` begins a call that does so. The new process may appear in
+/// the input before this call is finished.
 pub fn begins(process: u64, start: &[u8], world: &mut World) {
     if [&b"clone("[..], b"clone3(", b"fork(", b"vfork("].iter().any(|name| start.starts_with(name)) {
         world.forks(process, Shares::of(start));
     }
 }
 
-/// Notes a size from the structure that a call filled.
+/// Records the size of a file, if the call (such as `stat`) has returned it in a structure.
 fn size(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), String> {
     let is_file = |text: &[u8]| text.windows(7).any(|part| part == b"S_IFREG");
     let Some(filled) = call.arguments.iter().find(|argument| argument.starts_with(b"{") && is_file(argument)) else {

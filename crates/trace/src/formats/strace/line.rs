@@ -2,44 +2,44 @@
 
 use crate::formats::text::{SECOND, c_number, clock_micros, lossy, micros, number};
 
-/// A line.
+/// A line of strace's output, split into process, time and event.
 pub struct Line<'a> {
-    /// The process; 0 if strace follows one alone.
+    /// Number of the process; 0 if the line has none, because strace follows a single process.
     pub process: u64,
-    /// The time.
+    /// The time at the beginning of the line.
     pub time: Time,
-    /// The rest.
+    /// What the line says, after the process and the time.
     pub spoken: Spoken<'a>,
 }
 
-/// What a line says.
+/// The event that a line of strace's output reports.
 pub enum Spoken<'a> {
-    /// Nothing of files: a signal, or a note of strace.
+    /// An event that does not concern files: a signal, or a note of strace.
     Nothing,
     /// The process ends.
     Exit,
-    /// The start of a call that another task interrupts.
+    /// The start of a call. Lines of other tasks come before the rest of the call.
     Unfinished(&'a [u8]),
-    /// The rest of such a call.
+    /// The rest of a call whose start was an earlier line, [`Self::Unfinished`].
     Resumed(&'a [u8]),
-    /// A whole call.
+    /// The whole text of a call.
     Call(&'a [u8]),
 }
 
-/// The time of a line.
+/// The time at the start of a line, in one of the forms that options of strace choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// None.
+    /// The line has no time.
     Unknown,
-    /// Since 1970, µs (`-ttt`).
+    /// The time since 1970, µs (`-ttt`).
     Absolute(u64),
-    /// Since midnight, µs (`-t`, `-tt`).
+    /// The time since midnight, µs (`-t`, `-tt`).
     OfDay(u64),
-    /// Since the line before, µs (`-r`).
+    /// The time since the line before this one, µs (`-r`).
     Since(u64),
 }
 
-/// Makes one course of the times of lines.
+/// Converts the times of all lines to times on one clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     now_us: u64,
@@ -47,7 +47,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the time of the next line, µs.
+    /// Returns the time of the next line on this clock, µs. `time` is what the line states. A line without a time has
+    /// the time of the line before.
     pub fn at(&mut self, time: Time) -> u64 {
         const DAY_US: u64 = 86_400_000_000;
         match time {
@@ -65,34 +66,35 @@ impl Clock {
     }
 }
 
-/// A call.
+/// A system call that strace reports.
 pub struct Call<'a> {
-    /// Name.
+    /// Name of the system call.
     pub name: &'a [u8],
-    /// Arguments, as they are written.
+    /// The arguments, as strace writes them.
     pub arguments: Vec<&'a [u8]>,
-    /// The result if the call succeeded, with a path where `-y` gives one.
+    /// The result if the call succeeded; none if it failed. The path of a returned descriptor follows it if strace was
+    /// run with `-y`.
     pub result: Option<&'a [u8]>,
 }
 
 impl<'a> Call<'a> {
-    /// Returns argument `n`, from 0; empty if there is none.
+    /// Returns the text of argument `n`, counted from 0; empty if there is no such argument.
     pub fn argument(&self, n: usize) -> &'a [u8] {
         self.arguments.get(n).copied().unwrap_or_default()
     }
 
-    /// Returns argument `n` as a number.
+    /// Returns argument `n` (from 0) as a number; none if it is no number.
     pub fn number(&self, n: usize) -> Option<u64> {
         c_number(self.argument(n))
     }
 
-    /// Returns the result as a number.
+    /// Returns the result as a number; none if the call failed.
     pub fn returned(&self) -> Option<u64> {
         c_number(before_path(self.result?).0)
     }
 }
 
-/// Returns the number and the path of a descriptor such as `3</tmp/a>`.
+/// Splits a descriptor such as `3</tmp/a>` into its number and its path. The path is none if strace printed none.
 pub fn before_path(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     match text.iter().position(|byte| *byte == b'<') {
         Some(at) => {
@@ -103,7 +105,7 @@ pub fn before_path(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Takes process and time off. Returns `None` for an empty line.
+/// Splits a line of strace's output into the process, the time and the rest. Returns `None` for an empty line.
 pub fn split(text: &[u8]) -> Result<Option<Line<'_>>, String> {
     let mut rest = text.trim_ascii();
     if rest.is_empty() {
@@ -132,14 +134,14 @@ pub fn split(text: &[u8]) -> Result<Option<Line<'_>>, String> {
     Ok(Some(Line { process, time, spoken }))
 }
 
-/// Returns the first word, and the rest.
+/// Splits a text after its first word. Returns the word, and the rest without the blanks before it.
 fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text.iter().position(u8::is_ascii_whitespace)?;
     Some((&text[..end], text[end..].trim_ascii_start()))
 }
 
 fn time_of(word: &[u8]) -> Option<Time> {
-    /// A time since 1970 is later than 1973, a time since the line before is shorter than that.
+    /// Smallest time that is taken as a time since 1970: a day in 1973. A time since the line before is always shorter.
     const EPOCH_US: u64 = 100_000_000_000_000;
     if let Some(us) = clock_micros(word) {
         return Some(Time::OfDay(us));
@@ -171,7 +173,7 @@ fn spoken(rest: &[u8]) -> Option<Spoken<'_>> {
     Some(Spoken::Call(rest))
 }
 
-/// Returns `true` if a line is one of strace, for recognition.
+/// Returns whether a line looks like output of strace. The format of an input is recognised by this.
 pub fn is_line(text: &[u8]) -> bool {
     match split(text) {
         Ok(Some(Line { spoken: Spoken::Call(text), .. })) => call(text).is_ok(),
@@ -183,7 +185,7 @@ pub fn is_line(text: &[u8]) -> bool {
     }
 }
 
-/// Takes a call apart.
+/// Splits the text of a call into its name, its arguments and its result.
 pub fn call(text: &[u8]) -> Result<Call<'_>, String> {
     let wrong = |expected: &str| format!("`{}`: {expected}", lossy(text));
     let open = text.iter().position(|byte| *byte == b'(').ok_or_else(|| wrong("expected `(`"))?;
@@ -201,9 +203,10 @@ pub fn call(text: &[u8]) -> Result<Call<'_>, String> {
     Ok(Call { name: &text[..open], arguments, result: is_done.then_some(result) })
 }
 
-/// Returns the arguments between `(` and its `)`, and the place of that.
+/// Splits the arguments of a call, which stand between the `(` at byte `open` and the matching `)`. Returns the
+/// arguments and the place of this `)`; `None` if it is missing.
 fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
-    /// No call has more.
+    /// Largest number of arguments of a call.
     const MOST: usize = 32;
     let mut found = Vec::new();
     let mut depth = 0_u32;
@@ -232,7 +235,7 @@ fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     None
 }
 
-/// Returns the place of the quotation mark that ends a string.
+/// Returns the place of the quotation mark that ends the string that begins at byte `start`; `None` if there is none.
 fn end_of_string(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     while at < text.len() {
@@ -246,8 +249,9 @@ fn end_of_string(text: &[u8], start: usize) -> Option<usize> {
     None
 }
 
-/// Returns the place of the `>` that ends the path of a descriptor; the start itself for a sign such as `<<`. A path may
-/// have `>`, so the one counts behind which an argument ends.
+/// Returns the index of the `>` that ends a descriptor's path, which begins after the `<` at index `start`. A path may
+/// contain `>`, so only a `>` at the end of an argument counts. If the `<` begins no path, as in the sign `<<`, returns
+/// `start`.
 fn end_of_path(text: &[u8], start: usize) -> usize {
     if start == 0 || !(text[start - 1].is_ascii_digit() || text[start - 1] == b'D') {
         return start;
@@ -256,7 +260,8 @@ fn end_of_path(text: &[u8], start: usize) -> usize {
     (start + 1..text.len()).find(|at| text[*at] == b'>' && ends(*at)).unwrap_or(start)
 }
 
-/// Returns the text of a string argument without its escapes; none if strace shortened it, or it is no string.
+/// Returns the text of a string argument without its escapes. Returns none if the argument is no string, or if strace
+/// has shortened it.
 pub fn string(argument: &[u8]) -> Option<Vec<u8>> {
     let inner = argument.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
     Some(unescaped(inner))

@@ -17,7 +17,7 @@ use crate::request::Kind;
 use line::{Line, Spoken};
 use std::collections::HashMap;
 
-/// The format.
+/// The format `strace`: system calls, as strace prints them.
 pub static FORMAT: Format = Format {
     name: "strace",
     about: "strace -f -y -ttt -e trace=%file,%desc,%process",
@@ -25,15 +25,15 @@ pub static FORMAT: Format = Format {
     open: |_, _: &Options| -> Result<Opened, String> { Ok((Shape::Lines, Kind::Ranges, Box::<Strace>::default())) },
 };
 
-/// Longest start of a call that is kept, bytes: two paths with all bytes escaped.
+/// Largest number of bytes of an unfinished call that are kept: enough for two paths in which every byte is escaped.
 const START_MAX: usize = 1 << 16;
-/// Largest number of calls that are not finished at a time.
+/// Largest number of calls that may be unfinished at a time.
 const UNFINISHED_MAX: usize = 1 << 14;
 
 #[derive(Default)]
 struct Strace {
     clock: line::Clock,
-    /// Starts of calls that are not finished, by process.
+    /// For each process with an unfinished call, the first part of the call's text.
     unfinished: HashMap<u64, Vec<u8>>,
     world: tables::World,
 }

@@ -10,55 +10,57 @@ use std::rc::Rc;
 /// An open file description.
 #[derive(Clone, Debug, Default)]
 pub struct OpenFile {
-    /// The file; none for what has no pages, such as a pipe or a file of `/proc`.
+    /// Number of the file; none for something that has no pages, such as a pipe or a file of `/proc`.
     pub file: Option<u32>,
-    /// Path, for calls relative to a folder.
+    /// The path that was opened. If it is a folder, calls such as `openat` can name files relative to it.
     pub path: Vec<u8>,
-    /// Number, from 1.
+    /// Number of the open file description, from 1.
     pub handle: u32,
-    /// Position of the next `read` or `write`.
+    /// Offset in the file at which the next `read` or `write` begins.
     pub position: u64,
-    /// Properties of its transfers.
+    /// Properties of reads and writes by this description.
     pub flags: Flags,
 }
 
-/// A descriptor.
+/// A file descriptor of a process.
 #[derive(Clone, Debug)]
 pub struct Descriptor {
-    /// The description that it refers to.
+    /// The open file description to which the descriptor refers.
     pub open: Rc<RefCell<OpenFile>>,
-    /// Whether `execve` closes it.
+    /// Whether `execve` closes the descriptor.
     pub closes_on_exec: bool,
 }
 
 /// A mapping of a file. Its key in the table is its first address.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
-    /// The address behind it.
+    /// The first address after the mapping.
     pub end: u64,
-    /// The file.
+    /// Number of the mapped file.
     pub file: u32,
-    /// The description that was mapped.
+    /// Number of the open file description through which the file was mapped.
     pub handle: u32,
-    /// Place in the file of the first address.
+    /// Offset in the file of the byte that is mapped at the mapping's first address.
     pub offset: u64,
 }
 
-/// The tables of a process. Threads share them.
+/// The tables of a process: its descriptors, its mappings and its working directory. Threads of one process share the
+/// tables.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// Number of the task.
+    /// Number of the process's task in the trace.
     pub task: u32,
-    /// Descriptors.
+    /// The open descriptors of the process, by number.
     pub descriptors: Rc<RefCell<HashMap<u64, Descriptor>>>,
-    /// Mappings of files.
+    /// The files that the process has mapped, by the first address of each mapping.
     pub mappings: Rc<RefCell<BTreeMap<u64, Mapping>>>,
-    /// Working directory; empty if it is not known.
+    /// Working directory of the process; empty if it is not known.
     pub folder: Rc<RefCell<Vec<u8>>>,
 }
 
 impl Process {
-    /// Returns a new process that this one starts.
+    /// Returns the process that this process starts as `task`. The new process shares the tables that `shares` names,
+    /// and gets copies of the others.
     fn child(&self, task: u32, shares: Shares) -> Self {
         let Self { descriptors, mappings, folder, .. } = self;
         Self {
@@ -70,7 +72,7 @@ impl Process {
     }
 }
 
-/// All processes and files.
+/// All processes and files of the traced computer, as far as the lines read so far show them.
 #[derive(Debug, Default)]
 pub struct World {
     processes: HashMap<u64, Process>,
@@ -78,15 +80,16 @@ pub struct World {
     paths: HashMap<Vec<u8>, u32>,
     sizes: HashMap<u32, u64>,
     handles: u32,
-    /// The process that is starting another one, whose number is not known yet.
+    /// The number of a process that is starting another one, and what the two share; none once the number of the new
+    /// process is known.
     forking: Option<(u64, Shares)>,
-    /// Processes that spoke before the call that started them was finished.
+    /// Processes whose first line came before the end of the call that started them.
     early: HashSet<u64>,
-    /// Number of descriptors in tables that were copied.
+    /// Number of descriptors and mappings that were copied into the tables of new processes.
     copied: usize,
 }
 
-/// What a new process shares with the one that starts it.
+/// The tables that a new process shares with the process that starts it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shares {
     descriptors: bool,
@@ -94,30 +97,33 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns what the flags in a text of arguments say.
+    /// Reads from the arguments of `clone` what the new process shares: `CLONE_FILES` stands for the table of
+    /// descriptors, `CLONE_VM` for memory.
     pub fn of(arguments: &[u8]) -> Self {
         let has = |flag: &[u8]| arguments.windows(flag.len()).any(|part| part == flag);
         Self { descriptors: has(b"CLONE_FILES"), memory: has(b"CLONE_VM") }
     }
 
-    /// Returns what either says.
+    /// Returns the union: a table is shared if `self` or `other` says so.
     pub const fn or(self, other: Self) -> Self {
         Self { descriptors: self.descriptors || other.descriptors, memory: self.memory || other.memory }
     }
 }
 
-/// The world as a process sees it, at the time of a call.
+/// The processes and files as one process sees them at the time of a call.
 pub struct View<'a> {
-    /// All processes and files.
+    /// All processes and files of the traced computer.
     pub world: &'a mut World,
-    /// The process that calls.
+    /// The process that makes the call.
     pub process: Process,
     number: u64,
     time_us: u64,
 }
 
 impl World {
-    /// Returns the view of a process. A process that was not seen before shares the tables of the one that spoke last.
+    /// Returns the view that a process has of all processes and files. A process that was not seen before counts as the
+    /// child of the process that is starting another one. If no process is doing so, the new process shares the tables
+    /// of the process of the previous line.
     pub fn of(&mut self, number: u64, time_us: u64, sink: &mut Sink) -> View<'_> {
         let process = match self.processes.get(&number) {
             Some(process) => process.clone(),
@@ -140,13 +146,14 @@ impl World {
         View { world: self, process, number, time_us }
     }
 
-    /// Notes that a process is starting another one.
+    /// Notes that a process is starting another one, with which it will share what `shares` says.
     pub const fn forks(&mut self, process: u64, shares: Shares) {
         self.forking = Some((process, shares));
     }
 
-    /// Returns what a child shares with `parent`. When copies of tables have many descriptors in all, as no real trace's
-    /// have, further children share their parents' tables: memory is bounded.
+    /// Returns what a child shares with `parent`. This is `shares`, unless the tables that were copied for children
+    /// have more than about a million entries. The child then shares all tables of its parent, so that memory stays
+    /// bounded. No real trace is known to need this.
     fn bounded(&mut self, parent: &Process, shares: Shares, sink: &mut Sink) -> Shares {
         const MOST: usize = 1 << 20;
         if shares.descriptors && shares.memory {
@@ -161,7 +168,7 @@ impl World {
         shares
     }
 
-    /// Ends a process: its descriptors are closed.
+    /// Ends process `number`, and closes its descriptors unless another thread shares them.
     pub fn exit(&mut self, number: u64, time_us: u64, sink: &mut Sink) -> Result<(), String> {
         self.early.remove(&number);
         let Some(process) = self.processes.remove(&number) else { return Ok(()) };
@@ -184,12 +191,13 @@ fn task(number: u64, sink: &mut Sink) -> u32 {
 }
 
 impl View<'_> {
-    /// Gives a request of this call to the sink.
+    /// Passes a request of this call to the sink, with the time of the call and the number of its task.
     pub fn push(&self, sink: &mut Sink, request: Request) -> Result<(), String> {
         sink.push(Request { time_us: self.time_us, task: self.process.task, ..request })
     }
 
-    /// Starts a process, which shares tables with this one or gets copies.
+    /// Notes that this process has started the process `number`, which shares this process's tables or gets copies of
+    /// them, as `shares` says.
     pub fn fork(&mut self, number: u64, shares: Shares, sink: &mut Sink) -> Result<(), String> {
         self.world.forking = self.world.forking.filter(|(process, _)| *process != self.number);
         let task = task(number, sink);
@@ -200,7 +208,8 @@ impl View<'_> {
         self.push(sink, Request { operation: Operation::Fork, offset: task.into(), ..Request::default() })
     }
 
-    /// Gives the process tables of its own, without the descriptors that `execve` closes.
+    /// Does what `execve` does to the tables: the process gets its own copy of the descriptors, without those that
+    /// `execve` closes, and an empty table of mappings.
     pub fn exec(&mut self, sink: &mut Sink) -> Result<(), String> {
         let kept = copy(&self.process.descriptors);
         let mut closed: Vec<_> = kept.borrow_mut().extract_if(|_, descriptor| descriptor.closes_on_exec).collect();
@@ -214,7 +223,9 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Returns the description behind a descriptor. A path that strace names makes one, if there is none.
+    /// Returns the open file description that a descriptor refers to. `path` is the path that strace shows for the
+    /// descriptor, if any. If the descriptor is unknown or has another path, a new description of `path` takes its
+    /// place.
     pub fn open_file(
         &mut self,
         descriptor: u64,
@@ -232,7 +243,7 @@ impl View<'_> {
         Some(open)
     }
 
-    /// Makes a description of a path.
+    /// Makes a new open file description for the file at `path`.
     pub fn describe(&mut self, path: &[u8], flags: Flags, sink: &mut Sink) -> Rc<RefCell<OpenFile>> {
         let file = has_pages(path).then(|| self.file(path, sink));
         self.world.handles = self.world.handles.wrapping_add(1).max(1);
@@ -240,7 +251,8 @@ impl View<'_> {
         Rc::new(RefCell::new(OpenFile { file, path: path.to_vec(), handle, position: 0, flags }))
     }
 
-    /// Puts a description behind a descriptor; what was there is closed.
+    /// Makes `descriptor` refer to the open file description `open`. If `descriptor` referred to another one, closes it
+    /// there first.
     pub fn install(
         &mut self,
         descriptor: u64,
@@ -252,13 +264,14 @@ impl View<'_> {
         before.map_or(Ok(()), |before| self.release(&before.open, sink))
     }
 
-    /// Closes a descriptor.
+    /// Removes a descriptor, and closes its description if no other descriptor refers to it.
     pub fn close(&mut self, descriptor: u64, sink: &mut Sink) -> Result<(), String> {
         let before = self.process.descriptors.borrow_mut().remove(&descriptor);
         before.map_or(Ok(()), |before| self.release(&before.open, sink))
     }
 
-    /// Tells that a description is closed, if this was the last reference.
+    /// Gives the sink the request [`Operation::Close`] if `open` is the last reference to its open file description.
+    /// Does nothing if the file has no pages.
     fn release(&self, open: &Rc<RefCell<OpenFile>>, sink: &mut Sink) -> Result<(), String> {
         let OpenFile { file: Some(file), handle, .. } = *open.borrow() else { return Ok(()) };
         if Rc::strong_count(open) > 1 {
@@ -267,43 +280,44 @@ impl View<'_> {
         self.push(sink, Request { operation: Operation::Close, file, handle, ..Request::default() })
     }
 
-    /// Returns the file of a path.
+    /// Returns the number of the file at a path. A path that was not used before gets a new number.
     pub fn file(&mut self, path: &[u8], sink: &mut Sink) -> u32 {
         *self.world.paths.entry(path.to_vec()).or_insert_with(|| sink.files.push(path))
     }
 
-    /// Returns the file of a path, if it was used before.
+    /// Returns the number of the file at a path; `None` if the path was not used before.
     pub fn known_file(&self, path: &[u8]) -> Option<u32> {
         self.world.paths.get(path).copied()
     }
 
-    /// Forgets a path. Returns its file.
+    /// Forgets a path. Returns the file that had this path.
     pub fn forget(&mut self, path: &[u8]) -> Option<u32> {
         self.world.paths.remove(path)
     }
 
-    /// Gives a file a path. Returns the file that had it.
+    /// Gives `file` the path `path`. Returns the file that had this path before.
     pub fn rename(&mut self, path: &[u8], file: u32) -> Option<u32> {
         self.world.paths.insert(path.to_vec(), file)
     }
 
-    /// Returns the size of a file, as far as it is known.
+    /// Returns the size of a file, bytes; 0 if it is not known.
     pub fn size(&self, file: u32) -> u64 {
         self.world.sizes.get(&file).copied().unwrap_or(0)
     }
 
-    /// Notes that a file is at least so long.
+    /// Notes that a file is at least `end` bytes long.
     pub fn grow(&mut self, file: u32, end: u64) {
         let size = self.world.sizes.entry(file).or_insert(0);
         *size = end.max(*size);
     }
 
-    /// Notes the size of a file.
+    /// Records the size of a file.
     pub fn set_size(&mut self, file: u32, bytes: u64) {
         self.world.sizes.insert(file, bytes);
     }
 
-    /// Returns a path relative to the working directory, or to the folder of a descriptor.
+    /// Makes a path absolute. A relative path is taken from `folder` or, if that is none, from the process's working
+    /// directory. If this folder is not known, the path stays relative.
     pub fn absolute(&self, folder: Option<&[u8]>, path: &[u8]) -> Vec<u8> {
         if path.starts_with(b"/") {
             return path.to_vec();
@@ -323,8 +337,8 @@ fn copy<T: Clone>(of: &Rc<RefCell<T>>) -> Rc<RefCell<T>> {
     Rc::new(RefCell::new(of.borrow().clone()))
 }
 
-/// Returns `false` for paths of files without pages on a disk: `/proc`, `/sys`, terminals, and what strace calls
-/// `pipe:[1]`, `socket:[1]` or `anon_inode:…`.
+/// Returns whether a path names a file that may have pages on a disk. Returns `false` for paths in `/proc` and `/sys`,
+/// for terminals, and for what strace calls `pipe:[1]`, `socket:[1]` or `anon_inode:…`.
 fn has_pages(path: &[u8]) -> bool {
     const WITHOUT: [&[u8]; 11] = [
         b"/proc/",

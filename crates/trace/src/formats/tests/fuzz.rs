@@ -11,7 +11,8 @@ use crate::request::{Kind, Request};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
 
-/// Runs a test on the set number of inputs, the same in each run.
+/// Runs a test on random inputs. `few` is their number, unless `HIGHWATER_FUZZ` sets another. Each run has the same
+/// inputs.
 fn on_inputs<S: Strategy>(few: u32, inputs: &S, test: impl Fn(S::Value)) {
     let cases = std::env::var("HIGHWATER_FUZZ").ok().and_then(|cases| cases.parse().ok()).unwrap_or(few);
     let config = Config {
@@ -29,7 +30,7 @@ fn on_inputs<S: Strategy>(few: u32, inputs: &S, test: impl Fn(S::Value)) {
         .unwrap();
 }
 
-/// Samples of all formats, by name.
+/// Returns sample inputs, each with the name of its format.
 fn all() -> Vec<(&'static str, Vec<u8>)> {
     let mut all = samples::all();
     // The head of `lcs` is damaged by a test of its own; here most damage shall hit records.
@@ -43,7 +44,8 @@ fn all() -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
-/// Reads an input; checks what the stream promises.
+/// Reads an input, and checks that its requests have no fault and survive being written to a trace, and that the counts
+/// add up.
 fn check(bytes: &[u8], from: Option<&str>) {
     let options = Options { from: from.map(str::to_owned), ..Options::default() };
     let Ok((requests, stream)) = stream_all(bytes, &options) else { return };
@@ -61,7 +63,8 @@ fn check(bytes: &[u8], from: Option<&str>) {
     assert!(requests.len() <= bytes.len() * 256);
 }
 
-/// A change of an input: at a share of its length, some bytes are replaced by others.
+/// Returns a strategy that draws up to five changes of an input. Each change is a place in units of 1/65536 of the
+/// input's length, the number of bytes to remove there, and the bytes to insert.
 fn changes() -> impl Strategy<Value = Vec<(u16, u8, Vec<u8>)>> {
     let bytes = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..4),

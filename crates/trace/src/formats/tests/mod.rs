@@ -14,7 +14,7 @@ fn read(bytes: &[u8]) -> (Vec<Request>, crate::Stream) {
     read_as(bytes, "")
 }
 
-/// Returns the requests of an input in a format.
+/// Reads an input in the format `from`. Returns its requests, and the stream.
 fn read_as(bytes: &[u8], from: &str) -> (Vec<Request>, crate::Stream) {
     let options = Options { from: (!from.is_empty()).then(|| from.to_owned()), ..Options::default() };
     stream_all(bytes, &options).unwrap()

@@ -7,7 +7,7 @@ use crate::operation::Operation::{
 use crate::read::{Options, stream_all};
 use crate::request::Flags;
 
-/// With paths of descriptors (`-y`) and times since 1970 (`-ttt`).
+/// Output of strace with the paths of descriptors (`-y`) and with times since 1970 (`-ttt`).
 pub(super) const STRACE: &str = r#"100 1700000000.000000 execve("/bin/cat", ["cat"], 0x7ffd /* 20 vars */) = 0
 100 1700000000.000100 openat(AT_FDCWD</home/u>, "a b", O_RDONLY|O_CLOEXEC) = 3</home/u/a b>
 100 1700000000.000200 newfstatat(3</home/u/a b>, "", {st_mode=S_IFREG|0644, st_size=10000, ...}, AT_EMPTY_PATH) = 0
@@ -41,7 +41,7 @@ fn calls_with_paths() {
     assert_eq!(stream.metadata()["file_bytes"]["0"], 10_000);
 }
 
-/// Without paths: descriptors are followed, over forks and duplicates.
+/// Without paths in the text, descriptors are followed through `fork` and `dup`.
 #[test]
 fn calls_without_paths() {
     let text = r#"7 chdir("/w") = 0
@@ -157,7 +157,7 @@ fn reads_are_cut_to_their_files() {
     assert_eq!(stream.metadata()["ranges_cut_to_file"], 1);
 }
 
-/// A read stays open while its task is silent; what others do meanwhile is held back, but not without end.
+/// Checks that only a bounded number of other tasks' requests is held back while a task whose read may go on is silent.
 #[test]
 fn a_silent_task_holds_back_a_bounded_number_of_requests() {
     let mut text = "a-1 [000] ..... 1.0: mm_filemap_get_pages: dev=1:1 ino=1 ofs=0-4095\n".to_owned();

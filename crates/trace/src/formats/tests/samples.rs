@@ -48,7 +48,7 @@ pub(super) fn lcs_head(version: u64) -> Vec<u8> {
     head
 }
 
-/// A sample of each format, by name.
+/// Returns a sample of each format, with the format's name.
 pub(super) fn all() -> Vec<(&'static str, Vec<u8>)> {
     let joined = |parts: &[Vec<u8>]| parts.concat();
     let mut lcs = lcs_head(3);

@@ -15,7 +15,7 @@ use machine::{FrameNumber, Func, Machine, Order};
 enum MappedRule {
     /// The page stays active, used or not.
     Stay,
-    /// The page becomes inactive, unless it was used.
+    /// The page becomes inactive, unless it was used, or is an anonymous page and there is no swap.
     UnlessUsed,
     /// The page is treated like pages that are not mapped.
     LikeOthers,
@@ -29,9 +29,9 @@ pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
 impl<M: Machine> Lru<M> {
     /// Takes up to `pages` pages off the tail of an active list, and makes them inactive or puts them back. With
     /// `MappedPages::ByDistress`, mapped pages may stay active. With `MappedPages::LikeOthers`, used pages of a
-    /// program's text stay active, and, with `Activation::AtScan`, all used file pages. With `MappedPages::LikeOthers`,
-    /// each used page also counts once as rotated. With `LumpyReclaim::ByOrder`, the other pages of the active list
-    /// that lie in the same aligned blocks are treated alike.
+    /// program's text stay active, or all used file pages if the kernel has `Activation::AtScan`, and each used page
+    /// counts once as rotated. With `LumpyReclaim::ByOrder`, pages are taken together with the other pages of their
+    /// aligned blocks that are on the list.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -121,8 +121,8 @@ impl<M: Machine> Lru<M> {
         !stays
     }
 
-    /// Returns whether an active page stays active because it was used since the last call. Anonymous pages never do.
-    /// Without `Activation::AtScan`, only pages of a program's text do.
+    /// Returns whether an active page stays active because it was used since reclaim last checked it. An anonymous page
+    /// never does. Without `Activation::AtScan`, only a page of a program's text does.
     fn stays_active(&self, frame: FrameNumber, used: MappedUse, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.is_anon() {
@@ -137,8 +137,8 @@ impl<M: Machine> Lru<M> {
         was_used_again || was_used || used.touched > 0
     }
 
-    /// Ages one cluster (32) of active anonymous pages if too few are inactive, so that later scans find anonymous
-    /// pages to reclaim.
+    /// Ages (makes inactive, unless they were used) up to a cluster (32) of active anonymous pages if too few anonymous
+    /// pages are inactive, so that later scans find anonymous pages to reclaim.
     pub(in crate::lru) fn age_active_anon(&self, reach: Reach<'_, M>, demand: &Demand) {
         if self.is_inactive_low(reach, Family::Anon, demand) {
             self.shrink_active(reach, ListKind::ActiveAnon, CLUSTER, demand);
@@ -149,16 +149,15 @@ impl<M: Machine> Lru<M> {
     ///
     /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
     /// `CgroupCounters::EveryTwoSeconds`, the numbers of pages may be up to two seconds old. If earlier reclaims of the
-    /// request freed nothing, exact numbers are used, because memory may count as exhausted next. At a cgroup's limit
-    /// the old numbers are used nevertheless: there the task waits until the counters are added up again, and Linux was
-    /// seen to fail because of old numbers.
+    /// request freed nothing, exact numbers are used, so that memory does not count as exhausted because of old
+    /// numbers. Only reclaim at a cgroup's limit still uses old numbers: Linux was seen to fail there because of them.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let exact = |kind| self.list_pages(reach, kind);
         self.is_low(reach, reach.lruvec, family, demand, exact)
     }
 
-    /// Returns whether the inactive lists of a family are too short in the group that is reclaimed and its descendants,
-    /// taken together.
+    /// Returns whether the inactive lists of a family are too short, summed over the group that is reclaimed and the
+    /// group's descendants.
     pub(super) fn is_inactive_low_in_target(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let exact = |kind| self.list_pages_of_target(reach, demand, kind);
         self.is_low(reach, self.beside(reach.lruvec, demand.group), family, demand, exact)

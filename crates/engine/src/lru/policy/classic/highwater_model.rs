@@ -19,22 +19,24 @@ use crate::page_cache::Shadow;
 use arrayvec::ArrayVec;
 use machine::FrameNumber;
 
-/// A model of the lists of Highwater's own kernel.
+/// A policy that models the lists of Highwater's own kernel without an engine.
 #[derive(Debug)]
 pub struct HighwaterModel {
     lists: Lists,
-    /// Pages that wait, the youngest first. Those that returned have [`RETURNED`].
+    /// Pages that wait for their admission to a list, the youngest first. Those that returned soon after they were
+    /// dropped have the flag [`RETURNED`].
     waiting: List,
     waiting_max: u64,
     least_held: u64,
     workingset: Workingset,
     /// Number of pages that the round may still take from the inactive list.
     left_in_round: u64,
-    /// Pages that were handed out and had waited, each with its kind.
+    /// Pages that had waited and were then handed out to be evicted, each with its kind.
     dropped: ArrayVec<(FrameNumber, Left), { CLUSTER as usize }>,
 }
 
-/// The mark of a waiting page that returned soon. No page of the model is read ahead.
+/// The flag of a waiting page that returned soon. It is the bit of pages that are read ahead, of which the model has
+/// none.
 const RETURNED: Flags = Flags::READAHEAD;
 
 impl HighwaterModel {
@@ -66,7 +68,7 @@ impl HighwaterModel {
         Some((page, kind))
     }
 
-    /// Returns whether a page that returned soon goes on a list at once.
+    /// Returns whether the next page that returned soon goes on a list at once.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
@@ -75,7 +77,7 @@ impl HighwaterModel {
         }
     }
 
-    /// Returns whether a page that waited goes on a list.
+    /// Returns whether a page that has waited goes on a list.
     fn goes_on_list(&self, pages: &impl Pages, page: FrameNumber, kind: Left) -> bool {
         let stays = kind == Left::UsedOnce && self.workingset.is_missed_more(Left::UsedOnce) && {
             let number = self.workingset.count_judged(Left::UsedOnce, 1).wrapping_add(1);
@@ -105,7 +107,8 @@ impl HighwaterModel {
         }
     }
 
-    /// Takes a page that waited and goes on no list, or else the oldest inactive page.
+    /// Takes the next page to be evicted: a page that has waited and goes on no list or, if there is none, the oldest
+    /// inactive page.
     fn take_victim(&mut self, pages: &impl Pages) -> Option<FrameNumber> {
         while self.waiting.len() >= self.waiting_max {
             let (page, kind) = self.take_waiting(pages)?;

@@ -9,21 +9,21 @@ use crate::memory::{Flags, Warmth, ZoneKind};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// Amounts that a putback adds to the counts of recently scanned and rotated pages.
+/// The amounts by which a putback of pages changes the counts of recently scanned and rotated pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// Number that is added to [`Lists::recent_scanned`].
     pub scanned: u64,
     /// Number that is added to [`Lists::recent_rotated`].
     pub rotated: u64,
-    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). A
-    /// folio then counts with all its pages.
+    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). Of a
+    /// folio, all pages count.
     pub counts_active: bool,
 }
 
 impl Recent {
-    /// Returns the amounts for the return of pages that were isolated for reclaim. `scanned` is the number of pages
-    /// that were isolated, including freed ones.
+    /// Returns the amounts by which the counts change when pages that reclaim isolated, but did not free, are put back.
+    /// `scanned` is the number of pages that were isolated, including freed ones.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
@@ -167,8 +167,8 @@ impl<M: Machine> Lru<M> {
         (BlockVictims::new(taken, by_family), scanned)
     }
 
-    /// Takes a listed page off its list, with one more reference. Returns `false`, and leaves the page alone, if its
-    /// last reference is being dropped.
+    /// Takes a listed page off its list, and takes one more reference to the page. Returns `false` and leaves the page
+    /// alone if its last reference is being dropped.
     pub(in crate::lru) fn isolate_one(
         &self,
         lruvec: &Lruvec<M>,

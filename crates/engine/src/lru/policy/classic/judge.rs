@@ -24,8 +24,8 @@ pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_eno
 }
 
 /// Judges a page by the rule that any use counts (`ReferenceRule::AnyUse`). `is_in_use` is `true` if the page or its
-/// file is mapped, or the page is in the swap cache; then a used page becomes active. Otherwise a used page is freed if
-/// it is clean.
+/// file is mapped, or if the page is in the swap cache. If so, a used page becomes active. If not, a used page is freed
+/// if it is clean.
 #[must_use]
 pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
     match (was_used, is_in_use) {
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Where pages of both families must be used twice to become active, only pages of files are left to the flusher.
+    /// Even if anonymous pages, too, must be used twice to become active, only pages of files are left to the flusher.
     #[test]
     fn a_marked_page_of_a_program_is_swapped_out() {
         assert_eq!(check_references(0, true, false, false), Verdict::Reclaim);

@@ -17,12 +17,12 @@ use crate::memory::Flags;
 use crate::page_cache::Shadow;
 use machine::FrameNumber;
 
-/// A model of Linux's active and inactive lists with refault distances.
+/// A policy that models Linux's active and inactive lists, with refault distances, without an engine.
 #[derive(Debug)]
 pub struct LinuxModel {
     lists: Lists,
     packing: Packing,
-    /// The clock of shadows: pages that were evicted or became active.
+    /// The clock by which shadows record when a page left: the number of pages that were evicted or became active.
     age: u64,
     /// `true` if a page has returned and become active since the last round.
     has_refaulted: bool,

@@ -7,9 +7,9 @@ use crate::memory::List;
 #[derive(Debug, Default)]
 pub struct Lists {
     lists: [List; ListKind::ALL.len()],
-    /// Number of recently scanned pages, by family. Pages that a batch put on a list count as scanned.
+    /// Number of recently scanned pages of each family. Pages that a batch put on a list count as scanned.
     pub recent_scanned: [u64; 2],
-    /// Number of recently scanned pages that were found in use, by family.
+    /// Number of recently scanned pages of each family that were found in use.
     pub recent_rotated: [u64; 2],
     /// The recent cost of evicting pages of each family (`lru.family_balance`).
     costs: [u64; 2],

@@ -51,7 +51,7 @@ impl Classic {
         }
     }
 
-    /// Returns the state with which an lruvec begins: it has no pages.
+    /// Returns the state of an lruvec that has no pages yet.
     pub(in crate::lru) fn state<M: Machine>(machine: &M) -> State<M> {
         State { lists: machine.lock(LockClass::Lru, Lists::default()), nonresident: Nonresident::default() }
     }
@@ -65,7 +65,7 @@ impl Classic {
 
 /// The state that the classic policy keeps for an lruvec.
 pub(in crate::lru) struct State<M: Machine> {
-    /// The lruvec's active and inactive lists, in their lock.
+    /// The lruvec's active and inactive lists, inside the lock that protects them.
     pub(in crate::lru) lists: M::Lock<Lists>,
     /// The record of pages that left the lruvec, from which refault distances are computed.
     nonresident: Nonresident,

@@ -27,21 +27,21 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 pub(super) struct Token {
     /// Number of the lruvec that the page was on.
     pub(super) lruvec: u32,
-    /// The nonresident age of the lruvec, in pages, when the page left. A shadow has it rounded down to a bucket, and
-    /// has no room for its high bits.
+    /// The nonresident age of the lruvec, in pages, when the page left. A shadow stores this age rounded down to a
+    /// bucket, and without its high bits, for which it has no room.
     pub(super) age: u64,
-    /// `true` if the page had been active.
+    /// `true` if the page had been active before it left memory.
     pub(super) is_of_workingset: bool,
 }
 
 /// The layout of a [`Token`] in the bits of a [`Shadow`]: one bit for whether the page had been active, then the number
-/// of the page's lruvec, then the time at which the page left, in buckets.
+/// of the page's lruvec, then the nonresident age at which the page left, in buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Number of pages in a bucket of times, as a power of two. With smaller buckets, `age_bits` bits could not count
-    /// as many pages as memory has.
+    /// Size of a bucket of the nonresident age, in pages, as a power of two. With smaller buckets, `age_bits` bits
+    /// could not count as many pages as memory has.
     bucket_order: u32,
 }
 
@@ -72,8 +72,8 @@ impl Packing {
         }
     }
 
-    /// Returns a refault distance: by how many pages the clock of nonresident age has advanced from the time of a token
-    /// to `now`. The result is modulo the largest distance that a shadow has room for.
+    /// Returns a refault distance: the number of pages by which the nonresident age has grown from the age in a token
+    /// to the age `now`. The result is modulo the largest distance that a shadow has room for.
     pub(super) const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -86,7 +86,7 @@ pub(super) struct Nonresident {
     /// The nonresident age (`nonresident_age`): the number of pages that were evicted, activated, or put back as
     /// active.
     age: AtomicU64,
-    /// Number of refaulted pages that had become active when a reclaim last ended, by family (`lruvec->refaults`).
+    /// Number of refaulted pages of each family that had become active when a reclaim last ended (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
     /// Copies of the lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
@@ -95,7 +95,7 @@ pub(super) struct Nonresident {
 /// Copies of an lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
 #[derive(Debug, Default)]
 struct Sums {
-    /// Number of refaulted pages that became active, by family.
+    /// Number of refaulted pages of each family that became active.
     activations: [AtomicU64; Family::ALL.len()],
     /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
@@ -109,8 +109,8 @@ impl<M: Machine> Lru<M> {
         self.packing().is_some()
     }
 
-    /// Advances the nonresident age (`nonresident_age`) of an lruvec, and of the lruvecs of its group's ancestors, by
-    /// pages that were evicted, activated, or put back as active.
+    /// Adds `pages` to the nonresident age (`nonresident_age`) of an lruvec and of the lruvecs of its group's
+    /// ancestors. These pages were evicted, activated, or put back as active.
     #[doc(alias = "workingset_age_nonresident")]
     pub(super) fn age_nonresident(&self, lruvec: &Lruvec<M>, pages: u64) {
         if pages > 0 && self.has_refaults() {
@@ -158,14 +158,15 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Adds an evicted page to the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts the
-    /// page. The page has left its shadow already.
+    /// page. The shadow of the page was stored before, so it does not count the page itself.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
         }
     }
 
-    /// Counts the return of a page whose shadow entry is `shadow`. Returns whether the page joins the active list.
+    /// Counts the return of a page that left `shadow` when it was evicted. Returns whether the page joins the active
+    /// list.
     #[doc(alias = "workingset_refault")]
     pub(in crate::lru) fn is_refault_activated(&self, frame: FrameNumber, shadow: Shadow) -> bool {
         let Some(packing) = self.packing() else { return false };
@@ -240,8 +241,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns how many refaulted pages of an lruvec have become active; with [`CgroupCounters::EveryTwoSeconds`], the
-    /// number when the counters were last added up.
+    /// Returns how many refaulted pages of an lruvec have become active. With [`CgroupCounters::EveryTwoSeconds`],
+    /// returns the number as it was when the counters were last added up.
     fn activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         match self.sums(lruvec) {
             Some(sums) => sums.activations[family as usize].load(Relaxed),
@@ -250,8 +251,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the number of pages on a list of an lruvec at the time when counters were last added up. The number
-    /// covers all zones of the lruvec, because a cgroup's counters know no zones. Returns `None` if reclaim uses exact
-    /// counters.
+    /// covers all zones of the lruvec, because the counters of a cgroup are not divided by zone. Returns `None` if
+    /// reclaim uses exact counters.
     pub(super) fn summed_list_pages(&self, lruvec: &Lruvec<M>, kind: ListKind) -> Option<u64> {
         self.packing()?;
         let sums = self.sums(lruvec)?;
@@ -279,8 +280,8 @@ impl<M: Machine> Lru<M> {
         Some(sums)
     }
 
-    /// Returns the exact number of refaulted pages of an lruvec, and of its group's descendants, that have become
-    /// active.
+    /// Returns exactly how many refaulted pages of an lruvec, and of the lruvecs of its group's descendants, have
+    /// become active.
     fn sum_activated_refaults(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let event = match family {
             Family::Anon => ZoneEvent::WorkingsetActivateAnon,
@@ -291,7 +292,7 @@ impl<M: Machine> Lru<M> {
 
     /// Adds to the cost of evicting pages of a family, on an lruvec and on the lruvecs of its group's ancestors. `io`
     /// is the number of reads or writes that evictions caused; `in_vain` is the number of pages that were scanned
-    /// without success. `lru.family_balance` says how much each read, write and such page costs.
+    /// without success. `lru.family_balance` says how much a read, a write, and a page scanned without success cost.
     #[doc(alias = "lru_note_cost")]
     pub(in crate::lru) fn note_io_cost(&self, lruvec: &Lruvec<M>, family: Family, io: u64, in_vain: u64) {
         let balance = self.choices.family_balance;

@@ -19,7 +19,7 @@ pub struct Scan {
     turn: usize,
     /// The lists, in the order in which a round of the scan visits them.
     turns: [ListKind; ListKind::ALL.len()],
-    /// Number of pages to scan on each list, as it was when the scan began.
+    /// Number of pages to scan on each list, as computed when the scan began.
     original: Targets,
     left: Targets,
     /// `true` for each family whose active pages may become inactive; decided when the scan began.
@@ -55,8 +55,8 @@ impl Scan {
         self.left_active
     }
 
-    /// Ends a round of the scan, which has freed `freed` pages since it began. If these are enough, the scan ends or
-    /// continues with trimmed targets, as `early_exit` says.
+    /// Ends a round of the scan, which has freed `freed` pages since it began. If the reclaim wanted no more pages than
+    /// these, the scan ends or continues with trimmed targets, as `early_exit` says.
     fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed < self.demand.to_reclaim_pages || self.is_trimmed {
             return;
@@ -141,7 +141,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Takes a cluster of the inactive pages of a family off its list. If the demand names blocks, also takes the other
-    /// pages of the blocks.
+    /// pages of the aligned blocks in which these pages lie.
     fn take_cluster(&self, reach: Reach<'_, M>, family: Family, pages: u64, demand: &Demand) -> Batch {
         let _span = self.machine.span(Func::ShrinkInactiveList);
         if let Some(batch) = self.prepare_cluster(reach, family, demand) {
@@ -164,7 +164,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether active pages of a family may become inactive in a scan that begins (`may_deactivate`).
+    /// Returns whether a scan that is about to begin may make active pages of a family inactive (`may_deactivate`).
     fn may_age(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         match self.choices.active_scan {
             ActiveScan::Always => true,

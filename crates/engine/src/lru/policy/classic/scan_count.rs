@@ -5,7 +5,7 @@ use crate::lru::policy::Demand;
 use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use machine::{Lock, Machine};
 
-/// Number of pages to scan on each list, by [`ListKind`].
+/// Number of pages to scan on each list, indexed by [`ListKind`].
 pub type Targets = [u64; ListKind::ALL.len()];
 
 /// For each family, `true` if its active pages may become inactive.
@@ -128,8 +128,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the division of scanning that follows from `swappiness` and from the recent cost of evicting pages of
-    /// each family: a family with a higher cost is scanned less. The difference of costs is damped: even an expensive
-    /// family is scanned at least half as hard as the other.
+    /// each family: a family with a higher cost is scanned less. The effect of the costs is damped: however much they
+    /// differ, they alone never make the scan of one family less than half as hard as that of the other.
     fn balance_by_cost(&self, lruvec: &Lruvec<M>, swappiness: u64) -> Balance {
         let costs = lruvec.classic().lists.lock().costs();
         let (anon, file) = parts_by_cost(swappiness, costs);

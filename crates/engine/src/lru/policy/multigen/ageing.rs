@@ -14,8 +14,8 @@ use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{Lock, Machine, Nanos, Step};
 
-/// A limit in two conditions. No generation has to begin before a round of kswapd (`Ageing::BeforeRounds`) if there are
-/// at least this many old pages for each young page, and if each family that has pages has more than this many
+/// With `Ageing::BeforeRounds`, no new generation begins before a round of kswapd if there are at least this many pages
+/// in older generations for each page in the youngest one, and if each family that has pages has more than this many
 /// generations. The value is the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
@@ -23,16 +23,16 @@ const SPREAD: u64 = 2;
 pub(in crate::lru) const GOT_ON: u64 = 64;
 
 /// Below this priority, a direct reclaimer waits for a generation that another task is about to begin, because there is
-/// nothing to reclaim before. mechanisms/multigen, 5.1, gives the value for version 2 of the patches; this code uses it
-/// for all versions.
+/// nothing to reclaim before that generation begins. mechanisms/multigen, 5.1, gives the value for version 2 of the
+/// patches; this code uses it for all versions.
 const WAITS_BELOW: u32 = 10;
 
 /// The numbers that decide whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ages {
-    /// Largest number of generations that a family has.
+    /// Number of generations of the family that has most generations.
     most: u64,
-    /// Smallest number of generations that a family with pages has.
+    /// Number of generations of the family that has fewest generations, among families with pages.
     fewest: u64,
     /// Number of pages in the youngest generation.
     young: u64,
@@ -108,9 +108,10 @@ impl<M: Machine> Lru<M> {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
 
-    /// Returns whether generations may begin before a round of a reclaim. `has_got_on` is `true` if the round is the
-    /// reclaim's first, or if a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` is `true` if
-    /// reclaim visits memory control groups in the order of a list (`multigen.memcg_lru`).
+    /// Returns whether generations may begin before a round of a reclaim. With `Ageing::KeepsThree`, they may do so
+    /// only if `has_got_on` and `has_memcg_lru` are both `false`. `has_got_on` is `true` if the round is the reclaim's
+    /// first, or if a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` is `true` if reclaim
+    /// visits memory control groups in the order of a list (`multigen.memcg_lru`).
     pub(in crate::lru) const fn begins_round_with_ageing(
         multigen: &Multigen,
         is_kswapd: bool,
@@ -133,7 +134,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a generation in a scan, if `multigen.ageing` demands one. Returns the outcome.
+    /// Begins a generation in a scan, if `multigen.ageing` demands one. Returns whether a generation was needed, and
+    /// who began it.
     pub(super) fn age_in_scan(
         &self,
         multigen: &Multigen,
@@ -225,10 +227,10 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Gives up the oldest generation of a family, which already has the largest number of generations. Moves the pages
-    /// of the oldest generation to the next one. If the family is not evictable, its pages stay on their lists instead,
-    /// and the new youngest generation takes over the lists. Returns `false` if there are more pages than can be moved
-    /// under one hold of the lock.
+    /// Gives up the oldest generation of a family that already has the largest number of generations (four). Moves the
+    /// pages of the oldest generation to the next one. If the family is not evictable, its pages stay on their lists
+    /// instead, and the new youngest generation takes over the lists. Returns `false` if there are more pages than can
+    /// be moved under one hold of the lock.
     #[doc(alias = "inc_min_seq")]
     fn give_up_oldest(
         &self,
@@ -329,8 +331,10 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns, for each family, the generation up to which the family's oldest generation may advance. `wanted` has, for
-/// each family, the number of the oldest generation that has pages.
+/// Returns the largest numbers that the oldest generations of the two families may get. Without the rule by which
+/// families are chosen, these are the numbers in `wanted`: for each family, the oldest generation that has pages. The
+/// rule may lower the number of a family, so that its oldest generation does not become too young in comparison with
+/// the other family's.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {

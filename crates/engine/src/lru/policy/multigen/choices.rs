@@ -12,7 +12,8 @@ choices! {
 
     /// Effect of a use through a file.
     file_use: FileUse = Counted, drawn 123 {
-        /// The use is counted in the page's own word, without a lock, and the page stays in its generation.
+        /// The use is counted in the flags of the page's descriptor, without a lock, and the page stays in its
+        /// generation.
         Counted drawn 3,
         /// The second use moves the page to the youngest generation, through a batch, under the LRU lock.
         Activates,
@@ -35,8 +36,8 @@ choices! {
         UsedOnce,
     }
 
-    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. The refault rate of the
-    /// page's tier does not matter.
+    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. With `protected` and
+    /// `lifted`, the refault rate of the page's tier has no effect.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,
@@ -68,8 +69,8 @@ choices! {
     rejected: Rejected = SecondOldest, drawn 127 {
         /// Active pages go to the youngest generation, others to the second oldest.
         SecondOldest,
-        /// A page that would go back to the oldest generation becomes active instead. A clean page that is neither
-        /// mapped nor marked as used is tried once more before that.
+        /// A page that would go back to the oldest generation becomes active instead. Before that, reclaim tries once
+        /// more to free a page that is clean, not mapped and not marked as used.
         LikeActive,
     }
 
@@ -153,23 +154,23 @@ choices! {
     batch_budget: BatchBudget = Share, drawn 161 {
         /// As many pages as are left of the scan's share, but at most 4096.
         Share,
-        /// 4096 pages. The scan's share limits the scan only between two holds of the lock, so that even the smallest
-        /// scan isolates as many pages as `multigen.isolate_batch` says.
+        /// 4096 pages, also if less is left of the scan's share, which is checked only between two holds of the lock.
+        /// So even the smallest scan isolates as many pages as `multigen.isolate_batch` says.
         Whole,
     }
 
     /// Time at which a page that was used through a page table becomes young.
     promotion: Promotion = FirstSighting, drawn 135 {
-        /// When the page is found used for the first time.
+        /// The page becomes young when reclaim finds it used for the first time.
         FirstSighting,
-        /// When the page is found used for the second time.
+        /// The page becomes young when reclaim finds it used for the second time.
         SecondSighting,
     }
 
     /// Treatment of pages at the tail of the oldest generation that cannot be freed at once.
     dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 136 {
-        /// Dirty file pages, pages under writeback and locked pages go to the next generation, to be reclaimed when
-        /// they are written.
+        /// Dirty file pages, pages under writeback and locked pages go to the next generation, to be reclaimed after
+        /// they have been written.
         MovedWithLocked,
         /// As `moved-with-locked`, but locked pages are isolated.
         Moved,
@@ -194,9 +195,8 @@ choices! {
         WithinScan,
     }
 
-    /// The lowest priority at which a reclaim of kswapd may begin. Kswapd begins at the priority at which its share of
-    /// the inactive pages is about the number of pages that it wants. With 12, kswapd always begins at priority 12, the
-    /// first one.
+    /// The lowest priority at which a reclaim of kswapd may begin. Kswapd chooses its first priority so that a scan
+    /// examines about as many inactive pages as kswapd wants to free. With 12, it always begins at priority 12.
     first_priority_min: u32 = 12 in 0..=12, drawn 160: [12, 0, 6];
 
     /// The number of free pages at which a scan of kswapd ends.
@@ -204,8 +204,8 @@ choices! {
         /// In each zone, 64 pages more than its high mark.
         AtHighMarks,
         /// In each zone, 64 pages more than the sum of its high mark and the reserve that the zone keeps from requests
-        /// of the highest zone (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has so many free pages, so that scans
-        /// go on to their target.
+        /// that could also use the highest zone (`memory.lowmem_reserve_ratio`). ZONE_DMA seldom has so many free
+        /// pages, so that scans go on to their target.
         AboveReserves,
     }
 
@@ -215,17 +215,18 @@ choices! {
         Never,
         /// All entries of tables that were touched since the last walk, in regions that were touched.
         TouchedTables,
-        /// The entries of those touched tables in which many entries were used when the table was last examined.
+        /// All entries of touched tables, but only of tables in which many entries were used when the table was last
+        /// examined.
         Filtered,
     }
 
     /// The entries that are examined around the entry of a page that reclaim finds used.
     look_around: LookAround = WholeTable, drawn 139 {
-        /// No other entries are examined.
+        /// None: only the entry of the page itself is examined.
         Never,
-        /// All entries of the same table. Their accessed bits stay set.
+        /// All entries of the same table are examined. Their accessed bits stay set.
         WholeTable,
-        /// Up to 64 entries around the page's entry. Their accessed bits are cleared.
+        /// Up to 64 entries around the page's entry are examined. Their accessed bits are cleared.
         Window,
         /// As `window`, but entries of pages that are on no list are skipped, such as those of pages that were isolated
         /// together with the page.
@@ -235,10 +236,10 @@ choices! {
     /// The order in which kswapd, and tasks that want a free page, visit memory control groups. Reclaim at a limit always
     /// walks the tree of groups.
     memcg_lru: MemcgLru = Off, drawn 163 {
-        /// The order of the tree, as `reclaim.group_walk` says.
+        /// Groups are visited in the order of the tree of groups, as `reclaim.group_walk` says.
         Off,
-        /// The order of a list that each node keeps: groups that were not reclaimed from lately come first, and the
-        /// walk ends once enough was freed. New generations of pages begin in the scan, even if kswapd scans with
+        /// Each node keeps a list of groups. Groups that were not reclaimed from lately come first, and a walk over the
+        /// list ends once enough was freed. New generations of pages begin in the scan, even if kswapd scans with
         /// `multigen.ageing = "keeps-three"`.
         On,
     }

@@ -62,7 +62,7 @@ pub struct Evict {
     pub pages: u64,
 }
 
-/// The error for a text of which a part is not a command.
+/// The error for a text of commands, one of which is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadCommand {
     /// The text of the wrong command, without the commands around it.
@@ -141,7 +141,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// The error if the commands of a text were not carried out, or only some of them.
+/// The error if none, or only some, of the commands of a text were carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// A part of the text is not a command. No command was carried out.
@@ -174,10 +174,12 @@ impl std::error::Error for CommandError {
 }
 
 impl Command {
-    /// Returns the commands of a text, at least one. Commas, semicolons and line ends separate them.
+    /// Splits a text into commands, at least one, and returns them. Commas, semicolons and line ends separate the
+    /// commands.
     ///
     /// # Errors
-    /// Fails if a part of the text is no command, or if there is no command. The error describes the first such part.
+    /// Fails if a part of the text is no command, or if there is no command. The error describes the first part that is
+    /// wrong.
     pub fn parse_all(text: &str) -> Result<Vec<Self>, BadCommand> {
         let lines = text.split([',', ';', '\n']).map(str::trim);
         let commands: Vec<Self> = lines.filter(|line| !line.is_empty()).map(Self::parse).collect::<Result<_, _>>()?;

@@ -95,7 +95,7 @@ impl Counts {
     }
 }
 
-/// The family (anonymous or file pages) that is evicted next, and its last tier that may be evicted.
+/// The family (anonymous or file pages) that is evicted next, and the last of its tiers that may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The family that is evicted next.
@@ -144,15 +144,15 @@ impl Controller {
         [0, 1, 2, 3].map(|tier: usize| self.counts[family as usize][tier].rate())
     }
 
-    /// Returns the counts of a family's tier in its oldest generation: numbers of refaulted, evicted and protected
-    /// pages.
+    /// Returns three counts of a family's tier in the family's oldest generation: how many pages refaulted, were
+    /// evicted, and were protected.
     pub fn counted(&self, family: Family, tier: usize) -> [u64; 3] {
         let counts = &self.counts[family as usize][tier];
         [&counts.refaulted, &counts.evicted, &counts.protected].map(|count| count.load(Relaxed))
     }
 
-    /// Returns the averages of a family's tier over earlier generations: refaulted pages, and evicted or protected
-    /// pages.
+    /// Returns the decaying averages of a family's tier over earlier generations: how many pages refaulted, and how
+    /// many were evicted or protected.
     pub fn averages(&self, family: Family, tier: usize) -> Rate {
         let counts = &self.counts[family as usize][tier];
         Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }
@@ -165,8 +165,8 @@ impl Controller {
         Rule::of(choices).tier_limit((rates[0], 100), &rates[..choices.tiers as usize], margin)
     }
 
-    /// Returns the family that is evicted next, and its last tier that may be evicted. Called only if `swappiness` is
-    /// above 0 and pages of both families may be taken.
+    /// Returns the family that is evicted next, and the last of its tiers that may be evicted. Called only if
+    /// `swappiness` is above 0 and pages of both families may be taken.
     pub fn choose(&self, choices: &Choices, swappiness: u64, seqs: &Seqs) -> Choice {
         let of = |family| Choice { family, tier_limit: self.tier_limit(choices, family) };
         let [anon, file] = seqs.min;

@@ -33,8 +33,9 @@ struct Gathered {
     scanned: u64,
     /// Number of scanned pages that must be written before they can be freed.
     to_write: u64,
-    /// Pages whose marks of use were cleared, and that readers with hazard pointers may use now without setting new
-    /// marks. Each page has one more reference.
+    /// Pages whose marks of use were cleared, although readers with hazard pointers may use them without setting new
+    /// marks. The pages are closed to such readers once the lock of the lists is free. Until then this list holds a
+    /// reference to each page.
     opened: Vec<FrameNumber>,
     /// Number of examined pages that went to another generation instead of being taken.
     moved: u64,
@@ -183,7 +184,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether the caller may do the I/O that the page needs before it can leave.
+    /// Returns whether the caller may do the I/O that the page needs before it can leave memory.
     fn may_isolate(&self, frame: FrameNumber, demand: &Demand) -> bool {
         let flags = self.frames[frame].flags();
         let needs_io = flags.has(Flags::DIRTY) || flags.has(Flags::SWAPBACKED) && !flags.has(Flags::SWAPCACHE);
@@ -323,7 +324,8 @@ pub(super) const fn next_slot(slot: usize) -> usize {
     (slot + 1) % GENERATIONS
 }
 
-/// Returns the kind of a page at the tail of the list of `slot`.
+/// Returns the kind of a page with `flags`, which decides where the page goes. The page is at the tail of the list of
+/// the generation in slot `slot`.
 pub(super) const fn sorted(
     flags: Flags,
     slot: usize,

@@ -42,7 +42,7 @@ impl Filter {
     }
 }
 
-/// Returns the numbers of the two bits that stand for a table in a filter. The hash is the same in every run.
+/// Returns the numbers of the two bits that stand for a page table in a filter. The hash is the same in every run.
 const fn bits_of(table: u64) -> [usize; 2] {
     let mut hash = table.wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -68,7 +68,7 @@ impl Filters {
         self.of(seq).has(table)
     }
 
-    /// Notes that a table is worth a walk while generation `seq` is the youngest.
+    /// Puts a page table into the filter that walks read while generation `seq` is the youngest.
     pub fn insert(&self, seq: u64, table: u64) {
         self.of(seq).insert(table);
     }

@@ -43,7 +43,7 @@ pub const fn is_of(flags: Flags) -> Family {
 pub struct Seqs {
     /// Number of the youngest generation, which both families share.
     pub max: u64,
-    /// Numbers of the oldest generations, by [`Family`].
+    /// Number of the oldest generation of each [`Family`].
     pub min: [u64; 2],
 }
 
@@ -70,9 +70,10 @@ impl Seqs {
 pub struct Generations {
     max: AtomicU64,
     min: [AtomicU64; 2],
-    /// Times at which the generations began, in ns, by slot.
+    /// For each slot, the time at which its generation began, in ns.
     born: [AtomicU64; GENERATIONS],
-    /// Number of pages of each generation, by slot, family and kind of zone.
+    /// Number of pages of each generation. The array is indexed by the generation's slot, the family, and the kind of
+    /// zone.
     sizes: [[[AtomicI64; ZONES]; 2]; GENERATIONS],
 }
 
@@ -113,7 +114,8 @@ impl Generations {
         Nanos(self.born[slot_of(seq)].load(Relaxed))
     }
 
-    /// Adds `pages`, which may be negative, to the size of a generation.
+    /// Adds `pages`, which may be negative, to the number of pages of one family and kind of zone in the generation of
+    /// a slot.
     pub fn add(&self, slot: usize, family: Family, zone: ZoneKind, pages: i64) {
         self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
     }

@@ -61,7 +61,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts an unlisted page on the list that its flags and `coming` select.
+    /// Puts a page on the list that its flags and `coming` select. The page was on no list before.
     pub(super) fn link(&self, multigen: &Multigen, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
         let lruvec = self.lruvec_of_page(frame);
         let choices = &multigen.choices;
@@ -70,7 +70,7 @@ impl<M: Machine> Lru<M> {
         self.link_at(lruvec, lists, frame, place);
     }
 
-    /// Puts an unlisted page at the place `place` on the lists.
+    /// Puts a page at the place `place` on the lists. The page was on no list before.
     pub(super) fn link_at(&self, lruvec: &Lruvec<M>, lists: &mut Lists, frame: FrameNumber, place: ListPlace) {
         let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
         let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));
@@ -193,9 +193,9 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes the listed page in `frame` off its list, with one more reference, for a caller that moves the page to
-    /// another frame. Returns `false`, and leaves the page alone, if its last reference is being dropped. A page of the
-    /// two youngest generations is marked as active.
+    /// Takes the listed page in `frame` off its list, so that the caller can move it to another frame. Takes one more
+    /// reference to the page. Returns `false`, and leaves the page alone, if its last reference is being dropped. A
+    /// page of the two youngest generations is marked as active.
     pub(in crate::lru) fn isolate_given_generation(
         &self,
         lruvec: &Lruvec<M>,

@@ -70,7 +70,7 @@ impl Multigen {
         }
     }
 
-    /// Returns the state with which an lruvec begins: it has no pages.
+    /// Returns the state of an lruvec that has no pages yet.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> Generational<M> {
         Generational {
             lists: machine.lock(LockClass::Lru, Lists::default()),
@@ -90,6 +90,6 @@ pub(in crate::lru) struct Generational<M: Machine> {
     controller: Controller,
     /// Bloom filters of the page tables that are worth a walk.
     filters: Filters,
-    /// The round of page-table walks that tasks make before a generation begins, if one is under way.
+    /// The current round of page-table walks, if one is under way. Tasks make such a round before a generation begins.
     rounds: Rounds<M>,
 }

@@ -23,10 +23,11 @@ use machine::{FrameNumber, Nanos};
 
 const ZONE: ZoneKind = ZoneKind::Normal;
 
-/// The types whose pages may be taken: there is no anonymous memory.
+/// The families whose pages may be taken: only file pages, because the model has no anonymous pages.
 const FILES_ALONE: [bool; Family::ALL.len()] = [false, true];
 
-/// A model of the multi-generational LRU. [`MultigenModel::new`] takes the choices of a kernel.
+/// A policy that models the multi-generational LRU without an engine. [`MultigenModel::new`] takes the choices of a
+/// kernel.
 #[derive(Debug)]
 pub struct MultigenModel {
     choices: Choices,
@@ -34,16 +35,16 @@ pub struct MultigenModel {
     lists: Lists,
     generations: Generations,
     controller: Controller,
-    /// The last tier that may be evicted in this round.
+    /// The highest tier whose pages may be evicted in this round.
     tier_limit: usize,
     /// Number of pages that the round may still hand out.
     left_in_round: u32,
-    /// Number of pages that the round may still move elsewhere.
+    /// Number of pages that the round may still examine.
     left_to_look_at: u64,
 }
 
 impl MultigenModel {
-    /// Creates the model with a kernel's choices, without pages.
+    /// Creates the model, without pages, with the choices of a kernel.
     #[must_use]
     pub fn new(choices: Choices) -> Self {
         Self {
@@ -134,7 +135,7 @@ impl MultigenModel {
         self.generations.set_min(Family::File, self.oldest() + generations);
     }
 
-    /// Ends the generations at the old end that have no pages, as far as two others remain.
+    /// Ends the oldest generations that have no pages, as long as at least two generations remain.
     fn end_empty(&self) {
         let seqs = self.generations.seqs();
         let is_empty = |seq: &u64| self.lists.is_empty(ListId::new(slot_of(*seq), Family::File, ZONE));
@@ -239,7 +240,8 @@ impl<P: Pages> Policy<P> for MultigenModel {
         }
     }
 
-    /// Uses through files had their effect earlier, through the page's tier.
+    /// Uses through files alone do not activate a page here, because they had their effect earlier, through the page's
+    /// tier.
     fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
         if seen.touched > 1 { Verdict::Activate } else { Verdict::Reclaim }
     }

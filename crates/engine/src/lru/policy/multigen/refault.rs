@@ -95,7 +95,8 @@ impl Packing {
         }
     }
 
-    /// Returns whether a page left so lately that its return has an effect.
+    /// Returns whether the refault of a page counts as recent, by the rule `multigen.recent_refault`. `left` says when
+    /// the page left memory.
     pub(super) fn is_recent(self, left: Left, choices: &Choices, seqs: &Seqs, family: Family) -> bool {
         let apart = self.seqs();
         match choices.recent_refault {
@@ -128,8 +129,8 @@ const fn is_in_fault(how: Insert) -> bool {
     }
 }
 
-/// Returns the mark of a page that comes in a fault. Other pages that come back with a shadow do not have this mark
-/// before they join the lists.
+/// Returns the flag that marks a page which a page fault brings into memory. Other pages that come back with a shadow
+/// do not have this flag before they join the lists.
 const fn mark_of_faulted(faulted: Faulted) -> Flags {
     match faulted {
         Faulted::Active => Flags::ACTIVE,
@@ -215,8 +216,7 @@ impl<M: Machine> Lru<M> {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Adds pages that stay in memory because of their tier to the count of activations, if `multigen.refault_marks`
-    /// says so.
+    /// Counts pages that stay in memory because of their tier as activations, if `multigen.refault_marks` says so.
     pub(super) fn count_protected(
         &self,
         multigen: &Multigen,

@@ -5,7 +5,7 @@ use crate::anonymous::Region;
 use machine::{Lock, LockClass, Machine, Nanos, WaitReason, Waiting};
 use std::{sync::Arc, vec};
 
-/// The round of an lruvec, if one is under way, and the tasks that wait for its end.
+/// The current round of page-table walks for an lruvec, if one is under way, and the tasks that wait for its end.
 pub(super) struct Rounds<M: Machine> {
     current: M::Lock<Option<Round<M>>>,
     /// The queue of tasks that wait for the end of the round.
@@ -30,10 +30,10 @@ impl<M: Machine> Rounds<M> {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }
 
-    /// Begins the round after generation `seq`. If this round is already under way, joins it if it is shared and has
-    /// regions left. Returns `false` if the caller neither begins nor joins a round. `regions` returns the regions of a
-    /// new round. `begin` is called before any task takes a region of a new round. `is_over` returns whether the round
-    /// after `seq` has ended already.
+    /// Begins the round after generation `seq`. If this round is under way already, joins it instead, provided that it
+    /// has regions left and that both the round and the caller (`may_share`) allow sharing. Returns `false` if the
+    /// caller neither begins nor joins a round. `regions` returns the regions of a new round. `begin` is called before
+    /// any task takes a region of a new round. `is_over` returns whether the round after `seq` has ended already.
     pub(super) fn join(
         &self,
         seq: u64,

@@ -9,8 +9,8 @@ use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
 use machine::{Machine, Order, Step};
 
-/// Number of free pages above the high mark at which kswapd ends a scan. Also, a kswapd that wants fewer pages than
-/// this begins at the demand's priority (`MIN_LRU_BATCH`).
+/// Number of free pages above the high mark at which kswapd ends a scan. If kswapd wants fewer pages than this, its
+/// reclaim begins at the demand's priority (`MIN_LRU_BATCH`).
 const ENOUGH: u64 = 64;
 
 /// The state of a scan of an lruvec with the multi-generational LRU.
@@ -28,7 +28,7 @@ pub struct GenerationScan {
 }
 
 impl GenerationScan {
-    /// Returns the state of a scan that begins, for a request of `order`.
+    /// Returns the state with which a scan for a request of 2^`order` pages begins.
     pub(crate) const fn new(demand: Demand, order: Order) -> Self {
         Self { demand, order, budget: None, scanned: 0, has_begun: false, is_over: false, has_aged: false }
     }
@@ -42,7 +42,7 @@ impl GenerationScan {
 impl<M: Machine> Lru<M> {
     /// Returns the priority at which a reclaim begins. Kswapd begins at the priority at which a scan examines about as
     /// many inactive pages as kswapd wants to free (`multigen.first_priority_min`). Other reclaims, and a kswapd that
-    /// wants hardly any pages, begin at the demand's priority.
+    /// wants fewer than 64 pages, begin at the demand's priority.
     pub(in crate::lru) fn first_priority_of_generations(
         &self,
         multigen: &Multigen,
@@ -138,8 +138,8 @@ impl<M: Machine> Lru<M> {
         if self.is_of_removed_group(reach) { pages } else { pages >> demand.priority }
     }
 
-    /// Returns whether a scan can end. It can if the reclaim has freed enough pages (`freed` pages in this scan, the
-    /// others before), or if it is kswapd's and enough memory is free.
+    /// Returns whether a scan can end. It can if the reclaim has freed enough pages, counting `freed` pages in this
+    /// scan and the pages freed before it. A scan of kswapd can also end if enough memory is free.
     pub(in crate::lru) fn is_enough(
         &self,
         multigen: &Multigen,

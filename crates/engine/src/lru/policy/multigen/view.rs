@@ -9,10 +9,10 @@ use crate::memory::GroupId;
 use machine::Machine;
 use std::fmt::Write;
 
-/// The counts of a family's tier that are shown under a generation.
+/// The counts of one tier of a family, which [`Lru::lru_gen_full`] shows under a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TierCounts {
-    /// No counts: only the oldest and the youngest generation have counts.
+    /// The generation is neither the oldest nor the youngest, so it has no counts.
     None,
     /// The counts of the oldest generation: numbers of pages that refaulted, were evicted, and were protected.
     Oldest([u64; 3]),

@@ -146,7 +146,9 @@ impl<M: Machine> Lru<M> {
         seen
     }
 
-    /// Notes that a page was found used through a page table. The caller has locked the table that maps the page.
+    /// Promotes a page that was found used through a page table: makes it part of the youngest generation, or only
+    /// marks it as used, as `multigen.promotion` says. Notes the changes of the generations' sizes in `pending`. The
+    /// caller has locked the table that maps the page.
     pub(super) fn promote(&self, multigen: &Multigen, lruvec: &Lruvec<M>, frame: FrameNumber, pending: &mut Pending) {
         let choices = &multigen.choices;
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
@@ -207,8 +209,8 @@ impl Pending {
     }
 }
 
-/// Returns whether a walk examines a region: anonymous memory whose pages may be evicted, or a mapping of a file
-/// without advice of sequential or random access.
+/// Returns whether a walk examines a region. It does if the region is anonymous memory whose pages may be evicted, or a
+/// mapping of a file without advice of sequential or random access.
 pub(super) fn is_walked<M: Machine>(region: &Region<M>, evictable: Evictable) -> bool {
     match &region.file {
         None => evictable[Family::Anon as usize],

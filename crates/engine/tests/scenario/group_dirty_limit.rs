@@ -1,0 +1,100 @@
+//! The dirty limits of groups: a writer is throttled by the lower of its group's limits and those of all memory.
+
+use crate::ground::{Found, Ground};
+use crate::groups::{KERNELS, group_with, plan, within};
+use engine::memory::{GroupId, Limit};
+use engine::writeback::choices::GroupLimits;
+
+/// Pages that a group of the scenarios may have.
+const MAX_PAGES: u64 = 1000;
+
+fn dirty(ground: &Ground, group: GroupId) -> u64 {
+    let stat = ground.engine.lru().group_stat(group);
+    stat["file_dirty"] + stat["file_writeback"]
+}
+
+/// Returns the largest number of dirty pages that a group has while its task writes 4000 pages to a slow disk.
+fn most_dirty(kernel: &str, limits: GroupLimits, group_limits: &'static [(Limit, u64)]) -> u64 {
+    // Four channels: 2000 pages a second.
+    let mut plan = crate::ground::Plan { write_ns: 2_000_000, ..plan(kernel) };
+    plan.choices.writeback.group_limits = limits;
+    (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (20, 10);
+    let found = Found::default();
+    let told = found.clone();
+    plan.run(move |ground| {
+        let group = group_with(ground, group_limits);
+        let file = ground.create();
+        let writer =
+            ground.spawn("writer", move |ground| within(ground, group, || ground.write(&file, 0..4000)).unwrap());
+        let mut most = 0;
+        while !ground.sim.is_finished(writer) {
+            ground.pause_ms(1);
+            most = most.max(dirty(ground, group));
+        }
+        told.set(most);
+        ground.check();
+    });
+    found.get()
+}
+
+/// A group may have 1000 pages, a fifth of which may be dirty. Without limits of its own, its writer has as many dirty
+/// pages as fit into the limit of all memory.
+#[test]
+fn a_group_has_a_share_of_its_own_memory_dirty() {
+    for kernel in KERNELS {
+        let by_group = most_dirty(kernel, GroupLimits::ByGroup, &[(Limit::Max, MAX_PAGES)]);
+        let by_high = most_dirty(kernel, GroupLimits::ByGroup, &[(Limit::High, MAX_PAGES)]);
+        let of_memory = most_dirty(kernel, GroupLimits::Off, &[(Limit::Max, MAX_PAGES)]);
+        // A writer looks at the limit only once in some pages. `high` refuses no charge, so the group may also have some
+        // more pages of files, of which a fifth may be dirty.
+        assert!((100..=MAX_PAGES / 4).contains(&by_group), "{kernel}: {by_group}");
+        assert!((100..=MAX_PAGES / 4).contains(&by_high), "{kernel}: {by_high}");
+        assert!(of_memory > MAX_PAGES * 2 / 5, "{kernel}: {of_memory}");
+    }
+}
+
+/// A group without limits may have as many dirty pages as memory.
+#[test]
+fn a_group_without_limits_has_those_of_memory() {
+    let [by_group, of_memory] =
+        [GroupLimits::ByGroup, GroupLimits::Off].map(|limits| most_dirty("6.1-classic", limits, &[]));
+    assert!(by_group.abs_diff(of_memory) <= of_memory / 4, "{by_group} {of_memory}");
+}
+
+/// The flusher writes the files of a group that is above its background limit, while the files of the others wait.
+#[test]
+fn the_flusher_begins_at_the_background_limit_of_a_group() {
+    for (limits, written) in [(GroupLimits::ByGroup, true), (GroupLimits::Off, false)] {
+        let mut plan = plan("6.1-classic");
+        plan.choices.writeback.group_limits = limits;
+        (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (20, 10);
+        plan.run(move |ground| {
+            let (limited, free) = (group_with(ground, &[(Limit::Max, MAX_PAGES)]), group_with(ground, &[]));
+            for (group, pages) in [(free, 140), (limited, 140)] {
+                let file = ground.create();
+                within(ground, group, || ground.write(&file, 0..pages)).unwrap();
+            }
+            ground.pause_ms(1000);
+            assert_eq!(dirty(ground, free), 140, "a tenth of memory is more");
+            assert_eq!(dirty(ground, limited) < 140, written, "{}", dirty(ground, limited));
+            ground.check();
+        });
+    }
+}
+
+/// Pages of a group in a file that another group made dirty first are written, too: its writer is not throttled for
+/// ever.
+#[test]
+fn pages_in_files_of_other_groups_are_written() {
+    let mut plan = plan("6.1-classic");
+    plan.choices.writeback.dirty_expire_ms = 1 << 40;
+    plan.run(|ground| {
+        let (limited, free) = (group_with(ground, &[(Limit::Max, MAX_PAGES)]), group_with(ground, &[]));
+        let file = ground.create();
+        within(ground, free, || ground.write(&file, 0..1)).unwrap();
+        within(ground, limited, || ground.write(&file, 1..3000)).unwrap();
+        ground.pause_ms(1000);
+        assert!(dirty(ground, limited) <= MAX_PAGES / 5, "{}", dirty(ground, limited));
+        ground.check();
+    });
+}

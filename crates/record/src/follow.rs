@@ -1,0 +1,295 @@
+//! Makes requests of a trace from the events of the shim.
+
+use crate::elf::Program;
+use crate::files::{Device, Files};
+use crate::tasks::Tasks;
+use crate::wire::{Event, Kind, OpenText, advice, flag};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use trace::{Flags, Operation, Request};
+
+/// Sums over the requests of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Requests of all kinds.
+    pub requests: u64,
+    /// Reads, and their bytes.
+    pub reads: u64,
+    /// Bytes of the reads.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes of the writes.
+    pub written_bytes: u64,
+    /// Touches of pages of mappings.
+    pub touches: u64,
+    /// Mappings of files.
+    pub mappings: u64,
+}
+
+impl Sums {
+    /// Adds a request.
+    pub fn add(&mut self, request: &Request) {
+        self.requests += 1;
+        match request.operation {
+            Operation::Read => {
+                self.reads += 1;
+                self.read_bytes += request.len;
+            }
+            Operation::Write => {
+                self.writes += 1;
+                self.written_bytes += request.len;
+            }
+            Operation::Load | Operation::Store => self.touches += 1,
+            Operation::Map => self.mappings += 1,
+            _ => {}
+        }
+    }
+}
+
+/// What the events of the shim came to.
+#[derive(Debug)]
+pub struct Follower {
+    /// The files.
+    pub files: Files,
+    /// The tasks.
+    pub tasks: Tasks,
+    /// For each open file description: its file, or `None` if the file is one of the kernel's own.
+    handles: HashMap<u32, Option<u32>>,
+    /// For each process that is about to become another program: the program's path.
+    starting: BTreeMap<u32, Vec<u8>>,
+    /// Programs that were started and cannot be followed, with the reason.
+    pub not_followed: BTreeMap<Vec<u8>, String>,
+    /// Processes into which the shim was loaded, now or earlier.
+    pub processes: BTreeSet<u32>,
+    /// Openings of files that the kernel makes when they are read.
+    pub pseudo: u64,
+    /// Events that made no sense, since others before them were lost.
+    pub lost: u64,
+}
+
+impl Default for Follower {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Follower {
+    /// Begins.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            files: Files::new(),
+            tasks: Tasks::default(),
+            handles: HashMap::new(),
+            starting: BTreeMap::new(),
+            not_followed: BTreeMap::new(),
+            processes: BTreeSet::new(),
+            pseudo: 0,
+            lost: 0,
+        }
+    }
+
+    /// Takes an event with its text. Returns the request that it is, if it is one.
+    pub fn take(&mut self, event: &Event, text: &[u8]) -> Option<Request> {
+        let time_us = event.time_ns / 1000;
+        let len = if event.flags & flag::LEN_IN_PAGES != 0 { u64::from(event.len) << 12 } else { event.len.into() };
+        if event.kind != Kind::Exec {
+            // A process that does something else has not become another program.
+            self.starting.remove(&event.thread);
+        }
+        let mut request = Request { time_us, offset: event.offset, len, handle: event.handle, ..Request::default() };
+        match event.kind {
+            Kind::Text => None,
+            Kind::Exec => {
+                self.starts(event.offset as u32, event.flags & flag::FOUND != 0, text);
+                None
+            }
+            Kind::Start => {
+                self.started(event, text);
+                None
+            }
+            Kind::Thread | Kind::Fork => self.forked(event, request),
+            Kind::Exit => {
+                request.task = self.tasks.of_thread(event.thread, time_us);
+                self.tasks.end(event.thread, time_us);
+                Some(Request { operation: Operation::Exit, offset: 0, len: 0, handle: 0, ..request })
+            }
+            Kind::Open => {
+                request.task = self.tasks.of_thread(event.thread, time_us);
+                self.open(event, text, request)
+            }
+            Kind::Delete => {
+                request.task = self.tasks.of_thread(event.thread, time_us);
+                self.delete(event, request)
+            }
+            Kind::Rename => {
+                self.rename(event, text);
+                None
+            }
+            _ => {
+                request.task = self.tasks.of_thread(event.thread, time_us);
+                self.access(event, request)
+            }
+        }
+    }
+
+    /// A process is about to become the program at `path`.
+    fn starts(&mut self, process: u32, is_spawned: bool, path: &[u8]) {
+        // A child by `posix_spawn` may have told of itself before its parent does.
+        if is_spawned && self.processes.contains(&process) {
+            return;
+        }
+        self.starting.insert(process, path.to_vec());
+    }
+
+    fn started(&mut self, event: &Event, name: &[u8]) {
+        let process = event.offset as u32;
+        self.starting.remove(&process);
+        self.processes.insert(process);
+        let number = self.tasks.of_thread(process, event.time_ns / 1000);
+        if let Some(task) = self.tasks.get_mut(number) {
+            (task.process, task.parent) = (process, event.len);
+            task.program = name.to_vec();
+        }
+    }
+
+    /// A process or a thread was started.
+    fn forked(&mut self, event: &Event, request: Request) -> Option<Request> {
+        let time_us = request.time_us;
+        let (starter, new) = match event.kind {
+            Kind::Thread => (event.offset as u32, event.thread),
+            _ => (event.thread, event.offset as u32),
+        };
+        if starter == new {
+            return None;
+        }
+        let (task, child) = (self.tasks.of_thread(starter, time_us), self.tasks.of_thread(new, time_us));
+        let program = self.tasks.get_mut(task).map(|task| task.program.clone()).unwrap_or_default();
+        if let Some(child) = self.tasks.get_mut(child) {
+            if event.kind == Kind::Thread {
+                child.process = starter;
+            } else {
+                child.parent = starter;
+            }
+            if child.program.is_empty() {
+                child.program = program;
+            }
+        }
+        Some(Request { operation: Operation::Fork, task, offset: child.into(), len: 0, handle: 0, ..request })
+    }
+
+    fn open(&mut self, event: &Event, text: &[u8], request: Request) -> Option<Request> {
+        let Some((own, path)) = OpenText::of_bytes(text) else {
+            self.lost += 1;
+            return None;
+        };
+        if self.files.is_pseudo(own.device) {
+            self.pseudo += 1;
+            self.handles.insert(event.handle, None);
+            return None;
+        }
+        let file = self.files.enter(own.device, own.inode, own.birth, event.offset, path);
+        self.handles.insert(event.handle, Some(file));
+        const SYNC: u32 = 0o10000;
+        const DIRECT: u32 = if cfg!(target_arch = "x86_64") { 0o40000 } else { 0o200_000 };
+        let mut flags = Flags::NONE;
+        for (bit, of_trace) in [(SYNC, Flags::SYNC), (DIRECT, Flags::DIRECT)] {
+            if event.len & bit != 0 {
+                flags |= of_trace;
+            }
+        }
+        Some(Request { operation: Operation::Open, file, flags, offset: 0, len: event.offset, ..request })
+    }
+
+    fn delete(&mut self, event: &Event, request: Request) -> Option<Request> {
+        if event.flags & flag::LAST_NAME == 0 {
+            return None;
+        }
+        let file = self.files.delete(device(event.handle), event.offset)?;
+        Some(Request { operation: Operation::Delete, file, offset: 0, len: 0, handle: 0, ..request })
+    }
+
+    /// A file has another name. The record keeps the first; the sizes at the end are looked up under the last.
+    fn rename(&mut self, event: &Event, text: &[u8]) {
+        let Some(number) = self.files.number(device(event.handle), event.offset) else { return };
+        let mut names = text.split(|byte| *byte == 0);
+        if let (Some(_), Some(new), Some(file)) = (names.next(), names.next(), self.files.get_mut(number))
+            && file.name.is_empty()
+        {
+            file.name = new.to_vec();
+        }
+    }
+
+    /// What is done to an open file.
+    fn access(&mut self, event: &Event, mut request: Request) -> Option<Request> {
+        let Some(of_handle) = self.handles.get(&event.handle) else {
+            self.lost += 1;
+            return None;
+        };
+        request.file = (*of_handle)?;
+        request.operation = operation(event)?;
+        for (bit, of_trace) in [
+            (flag::DIRECT, Flags::DIRECT),
+            (flag::SYNC, Flags::SYNC),
+            (flag::APPEND, Flags::APPEND),
+            (flag::SHARED, Flags::SHARED),
+        ] {
+            if event.kind != Kind::Advise && event.flags & bit != 0 {
+                request.flags |= of_trace;
+            }
+        }
+        let file = self.files.get_mut(request.file)?;
+        match event.kind {
+            Kind::Close => {
+                self.handles.remove(&event.handle);
+            }
+            Kind::Write => file.bytes = file.bytes.max(request.offset + request.len),
+            Kind::Truncate => file.bytes = request.offset,
+            _ => {}
+        }
+        Some(request)
+    }
+
+    /// Looks at the programs that were started and of which no process told of itself.
+    pub fn end(&mut self) {
+        for (_, path) in std::mem::take(&mut self.starting) {
+            let program = Program::through_scripts(Path::new(OsStr::from_bytes(&path)));
+            if let Some(why) = program.why_not() {
+                self.not_followed.insert(path, why);
+            }
+        }
+    }
+}
+
+/// Returns the device that an event has in one number.
+const fn device(packed: u32) -> Device {
+    [packed >> 20, packed & 0xf_ffff]
+}
+
+fn operation(event: &Event) -> Option<Operation> {
+    Some(match event.kind {
+        Kind::Close => Operation::Close,
+        Kind::Read => Operation::Read,
+        Kind::Write => Operation::Write,
+        Kind::Map => Operation::Map,
+        Kind::Unmap => Operation::Unmap,
+        Kind::Load => Operation::Load,
+        Kind::Store => Operation::Store,
+        Kind::Sync => Operation::Sync,
+        Kind::Truncate => Operation::Truncate,
+        Kind::Punch => Operation::Punch,
+        Kind::Advise => match event.flags & !flag::LEN_IN_PAGES {
+            advice::NORMAL => Operation::AdviseNormal,
+            advice::RANDOM => Operation::AdviseRandom,
+            advice::SEQUENTIAL => Operation::AdviseSequential,
+            advice::WILL_NEED => Operation::AdviseWillNeed,
+            advice::DONT_NEED => Operation::AdviseDontNeed,
+            advice::NO_REUSE => Operation::AdviseNoReuse,
+            _ => return None,
+        },
+        _ => return None,
+    })
+}

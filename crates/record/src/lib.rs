@@ -1,0 +1,31 @@
+//! Records what a running program does to files and memory, as a trace in the format `.hwtrace`.
+//!
+//! Two means: the *shim*, a library that the loader puts into the program (`LD_PRELOAD`), for users; and *tracefs*, the
+//! kernel's tracing, for root. Both give requests of the crate `trace`. Meanwhile the program's memory is looked at.
+//! docs/record.md says what each means costs and cannot see.
+//!
+//! - [`session`] runs the command and writes the record; [`answer`] says in words what came of it.
+//! - `shim/` is the library itself, a crate of its own that the build script compiles; `ring` is the memory that both
+//!   share, `follow` makes requests of its events.
+//! - `tracefs` is the other means. [`memory`] and [`working_set`] look at memory.
+//! - [`elf`] says whether the shim can be loaded into a program; [`hash`] hides names.
+#![cfg(target_os = "linux")]
+
+pub mod answer;
+pub mod elf;
+pub mod files;
+pub mod follow;
+pub mod hash;
+pub mod memory;
+mod metadata;
+mod ring;
+pub mod session;
+mod shim;
+mod source;
+pub mod tasks;
+mod tracefs;
+#[allow(dead_code, reason = "the shim uses what the recorder does not")]
+mod wire;
+pub mod working_set;
+
+pub use session::{Error, Means, Options, Recorded, Target, record};

@@ -1,0 +1,278 @@
+//! The course of a program's memory: what `/proc` and its cgroup say, every so often.
+
+use crate::working_set;
+use figures::cgroup::{Cgroup, Version};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// Most samples that are kept: beyond, every second one is dropped.
+const SAMPLES_MAX: usize = 8192;
+
+/// How memory is to be watched.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// Interval between two looks.
+    pub every: Duration,
+    /// Interval over which the touched anonymous memory is measured; `None`: it is not.
+    pub working_set: Option<Duration>,
+    /// The cgroup of the program, if it has one of its own.
+    pub cgroup: Option<Cgroup>,
+}
+
+/// Memory at one time, bytes. Fields from `anon` to `page_tables` are sums over the processes: pages that several share
+/// are counted for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    time_us: u64,
+    processes: u64,
+    anon: u64,
+    file: u64,
+    shmem: u64,
+    swap: u64,
+    page_tables: u64,
+    /// Of the cgroup: anonymous memory, page cache, kernel memory.
+    cgroup: Option<[u64; 3]>,
+}
+
+impl Sample {
+    /// Returns anonymous and shared memory that is resident.
+    const fn resident(&self) -> u64 {
+        self.anon + self.shmem
+    }
+
+    fn described(&self) -> Value {
+        let mut map = Map::new();
+        let fields = [
+            ("time_us", self.time_us),
+            ("processes", self.processes),
+            ("anon_bytes", self.anon),
+            ("file_bytes", self.file),
+            ("shmem_bytes", self.shmem),
+            ("swap_bytes", self.swap),
+            ("page_table_bytes", self.page_tables),
+        ];
+        let of_cgroup = self.cgroup.into_iter().flat_map(|values| CGROUP_FIELDS.into_iter().zip(values));
+        for (name, value) in fields.into_iter().chain(of_cgroup) {
+            map.insert(name.to_owned(), json!(value));
+        }
+        Value::Object(map)
+    }
+}
+
+const CGROUP_FIELDS: [&str; 3] = ["cgroup_anon_bytes", "cgroup_cache_bytes", "cgroup_kernel_bytes"];
+
+/// The course of memory, and of the working set.
+#[derive(Debug)]
+pub struct Course {
+    watch: Watch,
+    samples: Vec<Sample>,
+    /// Of so many looks, one is kept.
+    thinned: u32,
+    looks: u32,
+    next: Instant,
+    peak: Sample,
+    peak_resident: u64,
+    working_sets: Vec<working_set::Sample>,
+    next_set: Instant,
+    /// Processes whose touched pages were forgotten at the last look.
+    cleared: BTreeSet<u32>,
+}
+
+impl Course {
+    /// Begins.
+    #[must_use]
+    pub fn new(watch: Watch) -> Self {
+        let now = Instant::now();
+        Self {
+            watch,
+            samples: Vec::new(),
+            thinned: 1,
+            looks: 0,
+            next: now,
+            peak: Sample::default(),
+            peak_resident: 0,
+            working_sets: Vec::new(),
+            next_set: now,
+            cleared: BTreeSet::new(),
+        }
+    }
+
+    /// Returns whether it is time to look.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    /// Looks at these processes.
+    pub fn look(&mut self, time_us: u64, processes: &BTreeSet<u32>) {
+        let now = Instant::now();
+        // After a long pause the lost looks are not made up for.
+        self.next = (self.next + self.watch.every).max(now);
+        let sample = self.sample(time_us, processes);
+        self.keep(sample);
+        if let Some(interval) = self.watch.working_set
+            && now >= self.next_set
+        {
+            self.next_set = (self.next_set + interval).max(now);
+            let touched = working_set::look(time_us, processes, &self.cleared);
+            self.working_sets.extend(touched);
+            self.cleared = working_set::forget(processes);
+        }
+    }
+
+    fn keep(&mut self, sample: Sample) {
+        let max = |one: &mut u64, other: u64| *one = (*one).max(other);
+        max(&mut self.peak.anon, sample.anon);
+        max(&mut self.peak.file, sample.file);
+        max(&mut self.peak.shmem, sample.shmem);
+        max(&mut self.peak.swap, sample.swap);
+        max(&mut self.peak.page_tables, sample.page_tables);
+        max(&mut self.peak.processes, sample.processes);
+        max(&mut self.peak_resident, sample.resident());
+        if let Some(new) = sample.cgroup {
+            let peak = self.peak.cgroup.get_or_insert_default();
+            peak.iter_mut().zip(new).for_each(|(peak, new)| *peak = (*peak).max(new));
+        }
+        self.looks += 1;
+        if !self.looks.is_multiple_of(self.thinned) {
+            return;
+        }
+        self.samples.push(sample);
+        if self.samples.len() >= SAMPLES_MAX {
+            let mut number = 0_u32;
+            self.samples.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.thinned *= 2;
+        }
+    }
+
+    fn sample(&self, time_us: u64, processes: &BTreeSet<u32>) -> Sample {
+        let mut sample = Sample { time_us, ..Sample::default() };
+        for process in processes {
+            let Ok(text) = fs::read_to_string(format!("/proc/{process}/status")) else { continue };
+            let of = |name: &str| kib(&text, name).unwrap_or(0) << 10;
+            sample.processes += 1;
+            sample.anon += of("RssAnon:");
+            sample.file += of("RssFile:");
+            sample.shmem += of("RssShmem:");
+            sample.swap += of("VmSwap:");
+            sample.page_tables += of("VmPTE:");
+        }
+        sample.cgroup = self.watch.cgroup.as_ref().map(of_cgroup);
+        sample
+    }
+
+    /// Returns the highest resident memory that is no file, bytes.
+    #[must_use]
+    pub const fn peak_resident(&self) -> u64 {
+        self.peak_resident
+    }
+
+    /// Returns the highest kernel memory of the cgroup; without a cgroup, of page tables.
+    #[must_use]
+    pub fn peak_kernel(&self) -> u64 {
+        self.peak.cgroup.map_or(self.peak.page_tables, |[_, _, kernel]| kernel)
+    }
+
+    /// Returns whether kernel memory is all that the cgroup has.
+    #[must_use]
+    pub const fn has_cgroup(&self) -> bool {
+        self.watch.cgroup.is_some()
+    }
+
+    /// Returns the samples for the metadata of a trace.
+    #[must_use]
+    pub fn described(&self) -> Value {
+        Value::Array(self.samples.iter().map(Sample::described).collect())
+    }
+
+    /// Returns the peaks for the metadata of a trace: of each kind of memory at its own time.
+    #[must_use]
+    pub fn peaks(&self) -> Value {
+        let mut peaks = self.peak.described();
+        if let Some(map) = peaks.as_object_mut() {
+            map.remove("time_us");
+            map.insert("resident_bytes".to_owned(), json!(self.peak_resident));
+            map.insert("kernel_bytes".to_owned(), json!(self.peak_kernel()));
+            map.insert("kernel_of".to_owned(), json!(if self.has_cgroup() { "cgroup" } else { "page tables" }));
+        }
+        peaks
+    }
+
+    /// Returns the working sets for the metadata of a trace.
+    #[must_use]
+    pub fn working_sets(&self) -> Option<Value> {
+        let interval = self.watch.working_set?;
+        Some(json!({
+            "interval_us": interval.as_micros() as u64,
+            "samples": self.working_sets.iter().map(working_set::Sample::described).collect::<Vec<_>>(),
+        }))
+    }
+}
+
+/// Returns the number behind a name in a text of `/proc`, such as `RssAnon:   123 kB`.
+pub fn kib(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok())
+}
+
+/// Returns anonymous memory, page cache and kernel memory of a cgroup, bytes.
+fn of_cgroup(cgroup: &Cgroup) -> [u64; 3] {
+    let stat = cgroup.stat();
+    let of = |name: &str| stat.get(name).copied().unwrap_or(0);
+    match cgroup.version {
+        Version::V1 => {
+            let kernel = fs::read_to_string(cgroup.path.join("memory.kmem.usage_in_bytes"));
+            let kernel = kernel.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+            [of("rss"), of("cache"), kernel]
+        }
+        Version::V2 => [of("anon"), of("file"), of("kernel")],
+    }
+}
+
+/// Returns a process and all that descend from it.
+#[must_use]
+pub fn descendants(roots: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut open: Vec<u32> = roots.into_iter().collect();
+    while let Some(process) = open.pop() {
+        if !found.insert(process) {
+            continue;
+        }
+        let Ok(tasks) = fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        for task in tasks.flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            open.extend(children.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_memory_is_seen_and_long_courses_are_thinned() {
+        let watch = Watch { every: Duration::from_millis(1), working_set: None, cgroup: None };
+        let mut course = Course::new(watch);
+        let own = BTreeSet::from([std::process::id(), u32::MAX]);
+        course.look(5, &own);
+        assert!(course.samples[0].anon > 100 << 10 && course.samples[0].processes == 1, "{:?}", course.samples);
+        for time_us in 0..100_000 {
+            course.keep(Sample { time_us, anon: time_us, ..Sample::default() });
+        }
+        assert!(course.samples.len() < SAMPLES_MAX && course.samples.len() > SAMPLES_MAX / 4);
+        assert!(course.samples.is_sorted_by_key(|sample| sample.time_us) || course.samples[0].time_us == 5);
+        assert!(course.peak_resident() >= 99_999);
+    }
+
+    #[test]
+    fn a_process_descends_from_itself() {
+        let own = std::process::id();
+        assert!(descendants([own]).contains(&own));
+    }
+}

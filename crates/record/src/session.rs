@@ -1,0 +1,378 @@
+//! Runs what is to be recorded, and writes the record.
+
+use crate::elf::{Program, find};
+use crate::follow::Sums;
+use crate::hash::Hasher;
+use crate::memory::{Course, Watch, descendants};
+use crate::metadata;
+use crate::shim::Shim;
+use crate::source::Source;
+use crate::tracefs::Tracefs;
+use kit::draft::Draft;
+use kit::interrupt;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use trace::{Kind, Operation, Request, Writer};
+
+/// What is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A command, with its arguments, until it ends.
+    Command(Vec<String>),
+    /// A process that runs, with those that it starts.
+    Process(u32),
+    /// The processes of a cgroup, by its folder, with those that they start.
+    Cgroup(PathBuf),
+}
+
+impl Target {
+    /// Returns the target in words: the command line, `process 123`, or `cgroup /sys/fs/cgroup/x`.
+    #[must_use]
+    pub fn described(&self) -> String {
+        match self {
+            Self::Command(words) => words.join(" "),
+            Self::Process(process) => format!("process {process}"),
+            Self::Cgroup(path) => format!("cgroup {}", path.display()),
+        }
+    }
+
+    /// Returns the processes that are there now.
+    fn processes(&self, child: Option<&Child>) -> BTreeSet<u32> {
+        match self {
+            Self::Command(_) => child.map(|child| descendants([child.id()])).unwrap_or_default(),
+            Self::Process(process) => descendants([*process]),
+            Self::Cgroup(path) => {
+                let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+                text.lines().filter_map(|line| line.parse().ok()).collect()
+            }
+        }
+    }
+}
+
+/// The means of recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// A library in the program. `pages_open`: how many pages of mappings may be open at a time; 0: the touches of
+    /// mappings are not followed.
+    Shim {
+        /// Pages.
+        pages_open: u64,
+    },
+    /// The kernel's tracing.
+    Tracefs,
+}
+
+/// What to record, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is recorded.
+    pub target: Target,
+    /// The means.
+    pub means: Means,
+    /// The file to write.
+    pub output: PathBuf,
+    /// How long to record; `None`: until the target ends.
+    pub seconds: Option<Duration>,
+    /// How to look at memory. If this has a cgroup, a command is started in it.
+    pub watch: Watch,
+    /// Hides names.
+    pub hasher: Option<Hasher>,
+}
+
+/// Why there is no record.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The request is wrong: a command that does not exist, a process that does not run.
+    Usage(String),
+    /// Something failed.
+    Failed(String),
+}
+
+impl Error {
+    fn failed(what: &str, error: &io::Error) -> Self {
+        Self::Failed(format!("{what}: {}", kit::input::why(error)))
+    }
+}
+
+/// What came of a recording.
+#[derive(Debug)]
+pub struct Recorded {
+    /// Sums over the requests.
+    pub sums: Sums,
+    /// Files that were opened.
+    pub files: usize,
+    /// Of those, files that are in memory alone (tmpfs).
+    pub files_in_memory: usize,
+    /// Size of the record, bytes.
+    pub record_bytes: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// How the command ended; `None` if there was none, or if it still runs.
+    pub status: Option<ExitStatus>,
+    /// Whether an interrupt ended the recording.
+    pub is_interrupted: bool,
+    /// Processes that the command left behind.
+    pub left: Vec<u32>,
+    /// What the record does not hold, in words.
+    pub not_seen: Vec<String>,
+    /// Highest resident memory that is no file, bytes.
+    pub peak_resident: u64,
+    /// Highest kernel memory, bytes, and whether that is all (of a cgroup) or page tables alone.
+    pub peak_kernel: (u64, bool),
+}
+
+/// Interval at which the end is looked for while nothing comes.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Records a command, a process or a cgroup. Returns when it has ended, or the time is over.
+///
+/// Ctrl-C, SIGTERM and SIGHUP end the recording in good order if the caller holds a [`interrupt::Guard`]; SIGTERM and
+/// SIGHUP are passed on to the command, which Ctrl-C reaches by itself. If `seconds` are over before the command ends,
+/// the record is complete and the command runs on; the function returns when it has ended.
+///
+/// # Errors
+/// When the command does not exist or cannot be recorded by this means, or when the record cannot be written: then
+/// there is none, and the command runs to its end.
+pub fn record(options: &Options) -> Result<Recorded, Error> {
+    let mut source: Box<dyn Source> = match options.means {
+        Means::Shim { pages_open } => Box::new(shim(options, pages_open)?),
+        Means::Tracefs => Box::new(Tracefs::new().map_err(Error::Failed)?),
+    };
+    let draft = Draft::beside(&options.output)
+        .map_err(|error| Error::failed(&format!("cannot write {}", options.output.display()), &error))?;
+    let written = |error: io::Error| Error::failed(&format!("cannot write {}", options.output.display()), &error);
+    let file = draft.file().try_clone().map_err(written)?;
+    let mut writer = Writer::new(file, Kind::Ranges).map_err(written)?;
+    let mut session = Session {
+        source: &mut *source,
+        sums: Sums::default(),
+        course: Course::new(options.watch.clone()),
+        begun: Instant::now(),
+    };
+    let mut child = start(options, session.source)?;
+    let processes = match &child {
+        Some(child) => BTreeSet::from([child.id()]),
+        None => options.target.processes(None),
+    };
+    session.source.attach(&options.target, &processes).map_err(Error::Usage)?;
+    let status = session.run(options, child.as_mut(), &mut writer);
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => {
+            drop(writer);
+            drop(draft);
+            if let Some(child) = child.as_mut() {
+                eprintln!("warning: the recording ends here ({error}); the command goes on");
+                wait(child);
+            }
+            return Err(written(error));
+        }
+    };
+    session.finish(options, child, status, writer, draft)
+}
+
+/// Makes the shim, unless it cannot be loaded into the command.
+fn shim(options: &Options, pages_open: u64) -> Result<Shim, Error> {
+    let Target::Command(command) = &options.target else {
+        let why = "a library cannot be loaded into a process that runs: record it by tracefs, as root";
+        return Err(Error::Usage(why.to_owned()));
+    };
+    let name = command.first().map(String::as_str).unwrap_or_default();
+    let Some(path) = find(name) else {
+        return Err(Error::Usage(format!("cannot run `{name}`: there is no such program")));
+    };
+    if let Some(why) = Program::through_scripts(&path).why_not() {
+        let hint = "root can record it by tracefs (--tracefs)";
+        return Err(Error::Failed(format!("nothing would be recorded: {} {why}; {hint}", path.display())));
+    }
+    Shim::new(pages_open).map_err(|error| Error::failed("cannot record", &error))
+}
+
+/// Starts the command, if the target is one.
+fn start(options: &Options, source: &mut dyn Source) -> Result<Option<Child>, Error> {
+    let Target::Command(words) = &options.target else { return Ok(None) };
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(Error::Usage("a command is expected behind `--`".to_owned()));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if let Some(cgroup) = &options.watch.cgroup {
+        enter(&mut command, cgroup.path.join("cgroup.procs"));
+    }
+    source.prepare(&mut command);
+    command.spawn().map(Some).map_err(|error| {
+        let said = format!("cannot run `{program}`: {error}");
+        match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => Error::Usage(said),
+            _ => Error::Failed(said),
+        }
+    })
+}
+
+/// Makes the command start inside of a cgroup.
+fn enter(command: &mut Command, procs: PathBuf) {
+    use std::io::Write as _;
+    use std::os::unix::process::CommandExt as _;
+    let enter = move || fs::OpenOptions::new().write(true).open(&procs)?.write_all(b"0");
+    // SAFETY: between fork and exec the child only opens and writes a file whose name was allocated before; it takes
+    // no lock.
+    unsafe { command.pre_exec(enter) };
+}
+
+/// Waits for a command whose recording is over. SIGTERM and SIGHUP are passed on.
+fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let mut is_told = false;
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        pass_on(child, &mut is_told);
+        sleep(Duration::from_millis(10));
+    }
+}
+
+fn pass_on(child: &Child, is_told: &mut bool) {
+    if interrupt::is_passed_on() && !*is_told {
+        // The command may just have ended.
+        let _ = kill_process(Pid::from_child(child), Signal::TERM);
+        *is_told = true;
+    }
+}
+
+/// A recording while it runs.
+struct Session<'a> {
+    source: &'a mut dyn Source,
+    sums: Sums,
+    course: Course,
+    begun: Instant,
+}
+
+type Out = Writer<fs::File>;
+
+impl Session<'_> {
+    /// Takes what comes. An error of the writer is kept, and returned.
+    fn take(&mut self, is_end: bool, writer: &mut Out) -> io::Result<u64> {
+        let sums = &mut self.sums;
+        let mut sink = |request: &Request| put(sums, writer, request);
+        if is_end { self.source.end(&mut sink).map(|()| 0) } else { self.source.poll(false, &mut sink) }
+    }
+
+    /// Records until the target has ended, the time is over, or an interrupt comes. Returns how the command ended.
+    fn run(
+        &mut self,
+        options: &Options,
+        mut child: Option<&mut Child>,
+        writer: &mut Out,
+    ) -> io::Result<Option<ExitStatus>> {
+        let mut is_told = false;
+        let mut status = None;
+        loop {
+            let taken = self.take(false, writer)?;
+            if self.course.is_due() {
+                let processes = options.target.processes(child.as_deref());
+                self.source.look(&processes);
+                self.course.look(self.source.now_us(), &processes);
+                let is_gone = processes.iter().all(|process| !fs::exists(format!("/proc/{process}")).unwrap_or(false));
+                if child.is_none() && is_gone {
+                    break;
+                }
+            }
+            if let Some(child) = child.as_mut() {
+                status = child.try_wait()?;
+                if status.is_some() {
+                    break;
+                }
+                pass_on(child, &mut is_told);
+            } else if interrupt::is_set() {
+                break;
+            }
+            if options.seconds.is_some_and(|seconds| self.begun.elapsed() >= seconds) {
+                break;
+            }
+            if taken < 256 {
+                sleep(LOOK_EVERY);
+            }
+        }
+        self.take(true, writer)?;
+        Ok(status)
+    }
+
+    /// Writes the ends of processes that could not tell of it, the names and the metadata.
+    fn finish(
+        mut self,
+        options: &Options,
+        mut child: Option<Child>,
+        mut status: Option<ExitStatus>,
+        mut writer: Out,
+        draft: Draft,
+    ) -> Result<Recorded, Error> {
+        let written = |error: io::Error| Error::failed(&format!("cannot write {}", options.output.display()), &error);
+        let now_us = self.source.now_us();
+        let left = self.end_tasks(now_us, child.as_ref(), &mut writer).map_err(written)?;
+        let elapsed = self.begun.elapsed();
+        self.source.files().look_again();
+        let metadata = metadata::metadata(options, self.source, &self.course, elapsed.as_micros() as u64);
+        let (files, tasks) = metadata::names(self.source, options.hasher.as_ref());
+        let file = writer.finish(&files, &tasks, &metadata).map_err(written)?;
+        let record_bytes = file.metadata().map_err(written)?.len();
+        draft.finish().map_err(written)?;
+        if status.is_none()
+            && let Some(child) = child.as_mut()
+        {
+            status = wait(child);
+        }
+        let not_seen = metadata["not_seen"].as_array().into_iter().flatten();
+        Ok(Recorded {
+            sums: self.sums,
+            files: files.len(),
+            files_in_memory: self.source.files().in_memory(),
+            record_bytes,
+            elapsed,
+            status,
+            is_interrupted: interrupt::is_set(),
+            left,
+            not_seen: not_seen.filter_map(|line| line.as_str().map(str::to_owned)).collect(),
+            peak_resident: self.course.peak_resident(),
+            peak_kernel: (self.course.peak_kernel(), self.course.has_cgroup()),
+        })
+    }
+
+    /// Writes the end of each process that is gone and has not said so. Returns those that run on, but the command.
+    fn end_tasks(&mut self, now_us: u64, child: Option<&Child>, writer: &mut Out) -> io::Result<Vec<u32>> {
+        let own = child.map(Child::id);
+        let is_there = |process: u32| fs::exists(format!("/proc/{process}")).unwrap_or(false);
+        let running = self.source.tasks().running().map(|(number, task)| (number, task.process)).collect::<Vec<_>>();
+        let mut left = Vec::new();
+        for (task, process) in running {
+            if is_there(process) {
+                if Some(process) != own {
+                    left.push(process);
+                }
+                continue;
+            }
+            let request = Request { time_us: now_us, task, operation: Operation::Exit, ..Request::default() };
+            put(&mut self.sums, writer, &request)?;
+            self.source.tasks().end(process, now_us);
+        }
+        Ok(left)
+    }
+}
+
+/// Writes a request.
+fn put(sums: &mut Sums, writer: &mut Out, request: &Request) -> io::Result<()> {
+    match writer.push(request) {
+        Ok(()) => {
+            sums.add(request);
+            Ok(())
+        }
+        // A program may ask for any range, such as one beyond all limits: nothing is there to be cached.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,133 @@
+//! The paths of folders, so that the path of each file that is opened in them need not be asked of the kernel.
+
+use crate::io::replace;
+use crate::sys::{self, AT_FDCWD};
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// Folders that are remembered; the first is the working folder.
+const FOLDERS: usize = 64;
+const PATH_MAX: usize = 1024;
+/// No folder.
+const NONE: c_int = -1;
+
+struct Folder {
+    /// The descriptor whose path this is, or [`AT_FDCWD`], or [`NONE`].
+    fd: AtomicI32,
+    is_locked: AtomicBool,
+    /// The path, and its length. Used by who has the lock.
+    path: UnsafeCell<([u8; PATH_MAX], usize)>,
+}
+
+// SAFETY: the path is only used under the lock.
+unsafe impl Sync for Folder {}
+
+static REMEMBERED: [Folder; FOLDERS] = [const {
+    Folder { fd: AtomicI32::new(NONE), is_locked: AtomicBool::new(false), path: UnsafeCell::new(([0; PATH_MAX], 0)) }
+}; FOLDERS];
+
+unsafe extern "C" {
+    fn dirfd(stream: *mut c_void) -> c_int;
+}
+
+fn place(folder: c_int) -> &'static Folder {
+    let at = if folder == AT_FDCWD { 0 } else { 1 + folder.unsigned_abs() as usize % (FOLDERS - 1) };
+    &REMEMBERED[at]
+}
+
+/// Writes the path of a file that was opened as `name` in a folder into `buffer`. Returns the length; 0 if the path has
+/// to be asked of the kernel.
+///
+/// # Safety
+/// `name` is a C string.
+pub unsafe fn write(folder: c_int, name: *const c_char, buffer: &mut [u8]) -> usize {
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
+    // Names there may stand for others, and `..` for any folder.
+    let is_special = |path: &[u8]| path.starts_with(b"/proc/") || path.starts_with(b"/dev/");
+    if name.split(|byte| *byte == b'/').any(|part| part == b"..") {
+        return 0;
+    }
+    if name.starts_with(b"/") {
+        return if is_special(name) { 0 } else { join(&[name], buffer) };
+    }
+    let name = name.strip_prefix(b"./").unwrap_or(name);
+    let place = place(folder);
+    // A thread, or a signal handler, that comes in between asks the kernel.
+    if place.is_locked.swap(true, Ordering::Acquire) {
+        return 0;
+    }
+    // SAFETY: this thread has the lock.
+    let (path, len) = unsafe { &mut *place.path.get() };
+    if place.fd.load(Ordering::Relaxed) != folder {
+        *len = sys::path_of(folder, path);
+        place.fd.store(if *len < PATH_MAX { folder } else { NONE }, Ordering::Relaxed);
+    }
+    let path = path.get(..*len).unwrap_or_default();
+    let is_known = place.fd.load(Ordering::Relaxed) == folder && path.starts_with(b"/") && !is_special(path);
+    let slash: &[u8] = if path == b"/" { b"" } else { b"/" };
+    let written = if is_known { join(&[path, slash, name], buffer) } else { 0 };
+    place.is_locked.store(false, Ordering::Release);
+    written
+}
+
+/// Returns the length of the parts together; 0 if the buffer is too small.
+fn join(parts: &[&[u8]], buffer: &mut [u8]) -> usize {
+    let mut at = 0;
+    for part in parts {
+        let Some(to) = buffer.get_mut(at..at + part.len()) else { return 0 };
+        to.copy_from_slice(part);
+        at += part.len();
+    }
+    at
+}
+
+/// A descriptor stands for something else from now on.
+pub fn forget(fd: c_int) {
+    let place = place(fd);
+    if place.fd.load(Ordering::Relaxed) == fd {
+        place.fd.store(NONE, Ordering::Relaxed);
+    }
+}
+
+/// Any folder may have another path from now on.
+pub fn forget_all() {
+    REMEMBERED.iter().for_each(|folder| folder.fd.store(NONE, Ordering::Relaxed));
+}
+
+fn forget_stream(stream: *mut c_void) {
+    if !stream.is_null() {
+        // SAFETY: the caller's stream.
+        forget(unsafe { dirfd(stream) });
+    }
+}
+
+replace! {
+    [chdir](path: *const c_char) -> c_int => |call: &dyn Fn() -> c_int, path| {
+        crate::pages::admit_text(path);
+        let result = call();
+        forget(AT_FDCWD);
+        result
+    };
+    [fchdir](fd: c_int) -> c_int => |call: &dyn Fn() -> c_int, _| {
+        let result = call();
+        forget(AT_FDCWD);
+        result
+    };
+    [chroot](path: *const c_char) -> c_int => |call: &dyn Fn() -> c_int, _| {
+        let result = call();
+        forget_all();
+        result
+    };
+    [opendir](path: *const c_char) -> *mut c_void => |call: &dyn Fn() -> *mut c_void, path| {
+        crate::pages::admit_text(path);
+        let stream = call();
+        crate::files::quietly(|| forget_stream(stream));
+        stream
+    };
+    [closedir](stream: *mut c_void) -> c_int => |call: &dyn Fn() -> c_int, stream| {
+        crate::files::quietly(|| forget_stream(stream));
+        call()
+    };
+}

@@ -1,0 +1,125 @@
+//! Finds the files behind the inodes that the kernel's events name.
+
+use crate::files::Device;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// What is known of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The path; empty if it is not known.
+    pub name: Vec<u8>,
+    /// Size, bytes.
+    pub bytes: u64,
+}
+
+/// The file systems that are mounted, and what open files told.
+#[derive(Debug, Default)]
+pub struct Inodes {
+    mounts: HashMap<Device, Option<File>>,
+    /// Files that a process was seen to have open or mapped.
+    seen: HashMap<(Device, u64), PathBuf>,
+}
+
+impl Inodes {
+    /// Looks for a file. Works on file systems that find a file by its inode alone, as ext4 does, and for files that a
+    /// process was seen to have.
+    pub fn find(&mut self, device: Device, inode: u64) -> Option<Found> {
+        self.by_handle(device, inode).or_else(|| {
+            let path = self.seen.get(&(device, inode))?;
+            let metadata = fs::metadata(path).ok().filter(|it| it.ino() == inode)?;
+            Some(Found { name: path.as_os_str().as_bytes().to_vec(), bytes: metadata.len() })
+        })
+    }
+
+    fn by_handle(&mut self, device: Device, inode: u64) -> Option<Found> {
+        let mount = self.mounts.entry(device).or_insert_with(|| mount_of(device)).as_ref()?;
+        let file = File::from(open(mount, u32::try_from(inode).ok()?).ok()?);
+        let metadata = file.metadata().ok().filter(|it| it.ino() == inode)?;
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+        let mut name = path.into_os_string().into_vec();
+        // A file that no name is known of has `/` in its place.
+        if name == b"/" || name.ends_with(b" (deleted)") {
+            name.clear();
+        }
+        Some(Found { name, bytes: metadata.len() })
+    }
+
+    /// Remembers which files a process has open or mapped.
+    pub fn look_at(&mut self, process: u32) {
+        for folder in ["fd", "map_files"] {
+            for entry in fs::read_dir(format!("/proc/{process}/{folder}")).into_iter().flatten().flatten() {
+                let (Ok(metadata), Ok(path)) = (fs::metadata(entry.path()), fs::read_link(entry.path())) else {
+                    continue;
+                };
+                if metadata.is_file() {
+                    self.seen.insert((parts(metadata.dev()), metadata.ino()), path);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the major and the minor number of a device.
+fn parts(device: u64) -> Device {
+    [rustix::fs::major(device), rustix::fs::minor(device)]
+}
+
+/// Opens the root of the file system of a device.
+fn mount_of(device: Device) -> Option<File> {
+    let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let wanted = crate::files::text_of(device);
+    text.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(2);
+        let (found, _root, point) = (fields.next()?, fields.next()?, fields.next()?);
+        // A mount point with strange characters has them in octal numbers.
+        (found == wanted && !point.contains('\\')).then(|| File::open(Path::new(point)).ok()).flatten()
+    })
+}
+
+/// Opens a file by its inode, whichever generation of the inode it is.
+fn open(mount: &File, inode: u32) -> io::Result<OwnedFd> {
+    /// `struct file_handle`, with eight bytes of handle.
+    #[repr(C)]
+    struct Handle {
+        bytes: u32,
+        kind: i32,
+        inode: u32,
+        generation: u32,
+    }
+    const INODE_AND_GENERATION: i32 = 1;
+    let mut handle = Handle { bytes: 8, kind: INODE_AND_GENERATION, inode, generation: 0 };
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOATIME;
+    // SAFETY: the structure is as long as its first field says, and lives until the call returns.
+    let fd = unsafe { libc::open_by_handle_at(mount.as_raw_fd(), (&raw mut handle).cast(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_open_is_found_by_its_inode() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, [7; 5000]).unwrap();
+        let file = File::open(&path).unwrap();
+        let metadata = file.metadata().unwrap();
+        let device = parts(metadata.dev());
+        let mut inodes = Inodes::default();
+        inodes.look_at(std::process::id());
+        let found = inodes.find(device, metadata.ino()).expect("this process has the file open");
+        assert_eq!(found, Found { name: path.as_os_str().as_bytes().to_vec(), bytes: 5000 });
+        assert_eq!(inodes.find([4095, 9], 1), None);
+    }
+}

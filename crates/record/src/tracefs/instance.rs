@@ -1,0 +1,146 @@
+//! A tracing instance: buffers and settings of their own in tracefs, so that other users of tracing are not disturbed.
+
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Most memory for the buffers of all CPUs, KiB.
+const BUFFERS_KIB: u64 = 256 << 10;
+/// Most memory for the buffer of a CPU, KiB.
+const BUFFER_KIB: u64 = 8 << 10;
+const PREFIX: &str = "highwater-";
+
+/// An instance, which is removed when the value is dropped.
+#[derive(Debug)]
+pub struct Instance {
+    folder: PathBuf,
+    root: PathBuf,
+    /// A mount that only this process has, if tracefs was not mounted.
+    _mount: Option<OwnedFd>,
+}
+
+impl Instance {
+    /// Makes an instance that traces nothing yet.
+    ///
+    /// # Errors
+    /// In words: when this process may not trace, or the kernel has no tracefs.
+    pub fn new() -> Result<Self, String> {
+        let (root, mount) = root()?;
+        let instances = root.join("instances");
+        remove_abandoned(&instances);
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = instances.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| said(&folder, &error))?;
+        let instance = Self { folder, root, _mount: mount };
+        instance.set("tracing_on", "0")?;
+        instance.set("trace_clock", "mono")?;
+        let cpus = instance.buffers().map_err(|error| said(&instance.folder, &error))?.len() as u64;
+        let kib = (BUFFERS_KIB / cpus.max(1)).min(BUFFER_KIB);
+        instance.set("buffer_size_kb", &kib.to_string())?;
+        instance.set("options/event-fork", "1")?;
+        Ok(instance)
+    }
+
+    /// Returns the path of a file of the instance.
+    #[must_use]
+    pub fn path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    /// Reads a file that all instances have in common.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn common(&self, file: &str) -> io::Result<String> {
+        // Some of these files give all that they have to the first read, and nothing to a second one.
+        let mut bytes = vec![0; 1 << 14];
+        let len = fs::File::open(self.root.join(file))?.read(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
+    }
+
+    /// Writes a setting.
+    ///
+    /// # Errors
+    /// In words, when the kernel refuses it.
+    pub fn set(&self, file: &str, value: &str) -> Result<(), String> {
+        let path = self.path(file);
+        write(&path, value).map_err(|error| said(&path, &error))
+    }
+
+    /// Adds a thread to those that are traced.
+    ///
+    /// # Errors
+    /// When the thread is gone, or the kernel refuses it.
+    pub fn add(&self, thread: u32) -> io::Result<()> {
+        append(&self.path("set_event_pid"), thread.to_string().as_bytes())
+    }
+
+    /// Returns the folders of the CPUs' buffers.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn buffers(&self) -> io::Result<Vec<PathBuf>> {
+        let mut folders = Vec::new();
+        for entry in fs::read_dir(self.path("per_cpu"))? {
+            folders.push(entry?.path());
+        }
+        folders.sort();
+        Ok(folders)
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.set("tracing_on", "0");
+        // In an instance whose buffers are open this fails; the next recording removes it then.
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+fn write(path: &Path, value: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).truncate(true).open(path)?.write_all(value.as_bytes())
+}
+
+/// Appends to a setting that is a list. Allocates nothing but the path.
+pub fn append(path: &Path, value: &[u8]) -> io::Result<()> {
+    OpenOptions::new().append(true).open(path)?.write_all(value)
+}
+
+fn said(path: &Path, error: &io::Error) -> String {
+    format!("cannot trace: {}: {}", path.display(), kit::input::why(error))
+}
+
+/// Finds tracefs, or mounts it where nobody else sees it.
+fn root() -> Result<(PathBuf, Option<OwnedFd>), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("the kernel's tracing is for root alone; a command can be recorded without it".to_owned());
+    }
+    for path in ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"] {
+        if Path::new(path).join("instances").is_dir() {
+            return Ok((PathBuf::from(path), None));
+        }
+    }
+    let mounted = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC).and_then(|system| {
+        fsconfig_create(&system)?;
+        fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+    });
+    let mount =
+        mounted.map_err(|error| format!("cannot trace: this system does not let tracefs be mounted: {error}"))?;
+    Ok((PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), mount.as_raw_fd())), Some(mount)))
+}
+
+/// Removes instances of recorders that were killed.
+fn remove_abandoned(instances: &Path) {
+    for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
+        if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            // Another recorder may remove it at the same time.
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
