@@ -13,6 +13,12 @@ const MACHINE: &str = "randread-512m";
 /// The kernels that are compared by default.
 const KERNELS: &str = r#"["6.1-classic", "6.1-mglru"]"#;
 
+/// Largest size of one request, bytes: that of the workload `tasks`.
+const BLOCK_MAX: u64 = 16 << 20;
+
+/// Largest number of tasks of a load: that of the workload `tasks`.
+const TASKS_MAX: u64 = 1024;
+
 /// Keys of fio that are ignored: they do not change what the load does, or fio needs them to behave as the workload
 /// here always does.
 const HARMLESS: [&str; 33] = [
@@ -189,16 +195,18 @@ impl Job {
                     (job.is_random, job.write_percent, is_mixed) = (is_random, percent, is_both);
                 }
                 "bs" | "blocksize" => {
-                    let bytes = bytes(value).filter(|bytes| *bytes > 0 && bytes.is_multiple_of(4096));
-                    job.kib = bytes.ok_or_else(|| wrong("one size in whole pages, such as 4k"))? / 1024;
+                    let is_possible = |bytes: &u64| *bytes > 0 && bytes.is_multiple_of(4096) && *bytes <= BLOCK_MAX;
+                    let expected = "one size in whole pages, such as 4k, and at most 16m";
+                    job.kib = bytes(value).filter(is_possible).ok_or_else(|| wrong(expected))? / 1024;
                 }
                 "size" | "filesize" => {
                     let bytes = bytes(value).filter(|bytes| *bytes > 0).ok_or_else(|| wrong("a size, such as 1g"))?;
                     job.mib = Some(bytes.div_ceil(1 << 20));
                 }
+                "filename" if value.contains(':') => return Err(wrong("one file")),
                 "filename" => job.filename = Some(word(value)),
-                "numjobs" => job.jobs = number()?.max(1),
-                "iodepth" => job.depth = number()?.max(1),
+                "numjobs" => job.jobs = few(number()?).ok_or_else(|| wrong("a number from 1 to 1024"))?,
+                "iodepth" => job.depth = few(number()?).ok_or_else(|| wrong("a number from 1 to 1024"))?,
                 "ioengine" => match value.as_str() {
                     "psync" | "sync" | "vsync" | "pvsync" | "pvsync2" | "io_uring" | "libaio" | "posixaio" => {
                         job.is_mapped = false;
@@ -218,15 +226,32 @@ impl Job {
                 "random_distribution" => {
                     job.zipf = match value.split_once(':') {
                         None if value == "random" => None,
-                        Some(("zipf", theta)) => Some(theta.parse().map_err(|_| wrong("random, or zipf:THETA"))?),
+                        Some(("zipf", theta)) => {
+                            let theta = theta.parse::<f64>().ok().filter(|theta| *theta > 0.0 && *theta <= 10.0);
+                            Some(
+                                theta
+                                    .ok_or_else(|| wrong("random, or zipf:THETA with THETA above 0 and at most 10"))?,
+                            )
+                        }
                         _ => return Err(wrong("random, or zipf:THETA")),
                     };
                 }
-                "rwmixread" => mix = Some(100 - number()?.min(100)),
-                "rwmixwrite" => mix = Some(number()?.min(100)),
+                "rwmixread" | "rwmixwrite" => {
+                    let percent = number()?;
+                    if percent > 100 {
+                        return Err(wrong("a percentage"));
+                    }
+                    mix = Some(if key == "rwmixread" { 100 - percent } else { percent });
+                }
                 "fsync" | "fdatasync" => job.sync_every = number()?,
-                "rate_iops" => job.rate = Some(value.parse().map_err(|_| wrong("operations per second"))?),
-                "rate" => bytes_per_s = Some(bytes(value).ok_or_else(|| wrong("bytes per second, such as 10m"))?),
+                "rate_iops" => {
+                    let rate = value.parse::<f64>().ok().filter(|rate| *rate >= 0.001 && *rate <= 1e9);
+                    job.rate = Some(rate.ok_or_else(|| wrong("operations per second, from 0.001 on"))?);
+                }
+                "rate" => {
+                    let rate = bytes(value).filter(|rate| *rate > 0);
+                    bytes_per_s = Some(rate.ok_or_else(|| wrong("bytes per second, such as 10m"))?);
+                }
                 "thinktime" => job.think_us = number()?,
                 "fadvise_hint" if value == "1" => {}
                 key if HARMLESS.contains(&key) || key.starts_with("verify") => {}
@@ -326,6 +351,11 @@ fn task(job: &Job, kind: &str, file: &str, is_timed: bool) -> String {
     format!("[params.task.\"{kind}\"]\ncount = {}\n{rounds}{before}steps = [{{ {step} }}]\n", job.tasks())
 }
 
+/// Returns a number of jobs or requests if there may be so many.
+fn few(number: u64) -> Option<u64> {
+    (1..=TASKS_MAX).contains(&number).then_some(number)
+}
+
 /// Returns the number of bytes in a size such as `4k`, `1g` or `4096`; none if it is no size. As in fio, `k` is 1024.
 fn bytes(value: &str) -> Option<u64> {
     let value = value.to_ascii_lowercase();
@@ -407,6 +437,18 @@ mod tests {
             ("[a]\nsize=1g\n[a]\nsize=1g\n", "job.fio:3: two jobs are called `a`, here and on line 1"),
             ("[global]\nrw=read\n", "job.fio:1: the file has no job"),
             ("[a]\nsize=99999999999t\n", "job.fio:2: `size=99999999999t`: expected a size"),
+            (
+                "[a]\nsize=1g\nnumjobs=99999999999\n",
+                "job.fio:3: `numjobs=99999999999`: expected a number from 1 to 1024",
+            ),
+            (
+                "[a]\nsize=1g\nbs=1g\n",
+                "job.fio:3: `bs=1g`: expected one size in whole pages, such as 4k, and at most 16m",
+            ),
+            ("[a]\nsize=1g\nrandom_distribution=zipf:nan\n", "job.fio:3: `random_distribution=zipf:nan`: expected"),
+            ("[a]\nsize=1g\nrate=0\n", "job.fio:3: `rate=0`: expected bytes per second"),
+            ("[a]\nsize=1g\nrwmixread=101\n", "job.fio:3: `rwmixread=101`: expected a percentage"),
+            ("[a]\nsize=1g\nfilename=a:b\n", "job.fio:3: `filename=a:b`: expected one file"),
         ] {
             assert!(told(text).starts_with(expected), "{text}: {}", told(text));
         }

@@ -134,7 +134,10 @@ fn what_a_description_gets_wrong_is_said_with_its_line() {
         ("{ touch = \"own\", rate = -1.0 }", "params.toml:6", "`rate` is -1"),
         ("{ read = \"other\" }", "params.toml", "task `a`, `steps`, step 1: no file is called `other`"),
         ("{ touch = \"other\" }", "params.toml", "task `a`, `steps`, step 1: no region is called `other`"),
-        ("{ wait = \"never\" }", "params.toml", "no step gives the signal `never`"),
+        ("{ wait = \"never\" }, { read = \"data\" }", "params.toml", "no step gives the signal `never`"),
+        ("{ read = \"data\", percent = 0 }", "params.toml:6", "`percent` is 0: expected at least 1"),
+        ("{ sleep_us = 0 }", "params.toml:6", "`sleep_us` is 0"),
+        ("{ drop_caches = true }", "params.toml", "task `a`: a round takes no time"),
         ("{ read = \"data\", distribution = \"zipf\", theta = 0.0 }", "params.toml", "`theta` is 0"),
     ];
     for (text, place, message) in cases {
@@ -176,4 +179,24 @@ fn a_job_file_of_fio_runs() {
         assert!(value(&rows, row) > 0.0, "{row}");
     }
     assert!(!rows.iter().any(|row| row.name.starts_with("queue sync")), "this job does not sync");
+}
+
+#[test]
+fn what_is_stored_through_a_shared_mapping_is_verified() {
+    let rows = run(
+        "tasks",
+        r#"
+        operations = 500
+        file.table.percent = 150
+        region.view.file = "table"
+        [task.mapped]
+        count = 2
+        before = [{ map = "view" }]
+        steps = [{ touch = "view", store_percent = 60, row = "Touch" }, { sync = "table" }]
+        [task.plain]
+        steps = [{ read = "table", write_percent = 30, row = "Read" }]
+        "#,
+    );
+    assert_eq!(value(&rows, "Pages verified"), 3072.0);
+    assert!(value(&rows, "pgmajfault") > 0.0);
 }

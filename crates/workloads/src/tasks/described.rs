@@ -229,6 +229,17 @@ impl Described {
         if task.steps.is_empty() || task.rounds == Some(0) {
             return Err(format!("task `{name}`: expected at least one step, and at least one round"));
         }
+        let takes_time =
+            |step: &Step| step.action.is_operation() || matches!(step.action, Action::Sleep(_) | Action::Compute(_));
+        if !task.steps.iter().any(takes_time) {
+            return Err(format!(
+                "task `{name}`: a round takes no time, so that the task would do nothing else: expected a step that \
+                 reads, writes, touches, syncs, sleeps or computes"
+            ));
+        }
+        if self.operations.is_some() && task.measured && !task.steps.iter().any(|step| step.action.is_operation()) {
+            return Err(format!("task `{name}`: it has no operations, so that it would never do `operations` of them"));
+        }
         if !(-1000..=1000).contains(&task.oom_score_adj) {
             return Err(format!("task `{name}`: `oom_score_adj` is {}: from -1000 to 1000", task.oom_score_adj));
         }

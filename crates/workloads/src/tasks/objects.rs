@@ -3,7 +3,7 @@
 use crate::big_file;
 use crate::system::contents::Pattern;
 use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
-use machine::PAGE_BYTES;
+use machine::{Nanos, PAGE_BYTES};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -35,34 +35,71 @@ impl SharedFile {
         big_file::make(system, &self.name, self.pages)
     }
 
-    /// Reads pages, and verifies those that no task writes meanwhile. Returns the time of the read.
+    /// Returns the version of each of `count` pages that is done; none if no task writes the file.
+    fn done(&self, page: u64, count: usize) -> Vec<u32> {
+        let of_page = |version: &Version| version.done.load(Relaxed);
+        self.versions.iter().flat_map(|all| &all[page as usize..][..count]).map(of_page).collect()
+    }
+
+    /// Compares pages with what was written last. `before` has the versions that were done before the pages were read;
+    /// pages that a task has written since are not compared.
+    fn verify_read<S: System>(&self, system: &S, page: u64, bytes: &[u8], before: &[u32]) -> Result<(), SystemError> {
+        let Some(versions) = &self.versions else {
+            return Ok(Pattern::new(&self.name, 1).verify(system.kept(), page_bytes(page), bytes)?);
+        };
+        for ((page, bytes), before) in (page..).zip(bytes.chunks(PAGE_BYTES)).zip(before) {
+            if versions[page as usize].begun.load(Relaxed) == *before {
+                Pattern::new(&self.name, (*before).into()).verify(system.kept(), page_bytes(page), bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads pages and verifies them. Returns the time of the read.
     pub fn read<S: System>(
         &self,
         system: &S,
         file: &mut S::File,
         page: u64,
         bytes: &mut [u8],
-    ) -> Result<machine::Nanos, SystemError> {
-        let offset = page_bytes(page);
-        let done = |page: u64| self.versions.as_ref().map_or(1, |all| all[page as usize].done.load(Relaxed));
-        let before: Vec<u32> = match self.versions {
-            Some(_) => (page..).take(bytes.len() / PAGE_BYTES).map(done).collect(),
-            None => Vec::new(),
-        };
+    ) -> Result<Nanos, SystemError> {
+        let before = self.done(page, bytes.len() / PAGE_BYTES);
         let started = system.now();
-        big_file::read_whole(system, file, &self.name, offset, bytes)?;
+        big_file::read_whole(system, file, &self.name, page_bytes(page), bytes)?;
         let time = system.now().since(started);
-        match &self.versions {
-            None => Pattern::new(&self.name, 1).verify(system.kept(), offset, bytes)?,
-            Some(versions) => {
-                for ((page, bytes), before) in (page..).zip(bytes.chunks(PAGE_BYTES)).zip(before) {
-                    if versions[page as usize].begun.load(Relaxed) == before {
-                        Pattern::new(&self.name, before.into()).verify(system.kept(), page_bytes(page), bytes)?;
-                    }
-                }
-            }
-        }
+        self.verify_read(system, page, bytes, &before)?;
         Ok(time)
+    }
+
+    /// Writes the next version of pages with `write`. Returns the time of the write; none if another task writes one of
+    /// the pages, so that nothing was written.
+    fn write_with<S: System>(
+        &self,
+        system: &S,
+        page: u64,
+        bytes: &mut [u8],
+        write: impl FnOnce(&[u8]) -> Result<(), SystemError>,
+    ) -> Result<Option<Nanos>, SystemError> {
+        let versions = self.versions.as_ref().expect("a file that a step writes has versions");
+        let pages = &versions[page as usize..][..bytes.len() / PAGE_BYTES];
+        let claim = |version: &Version| {
+            let done = version.done.load(Relaxed);
+            version.begun.compare_exchange(done, done + 1, Relaxed, Relaxed).is_ok()
+        };
+        let claimed = pages.iter().take_while(|version| claim(version)).count();
+        if claimed < pages.len() {
+            pages[..claimed].iter().for_each(|version| version.begun.store(version.done.load(Relaxed), Relaxed));
+            return Ok(None);
+        }
+        for ((page, version), bytes) in (page..).zip(pages).zip(bytes.chunks_mut(PAGE_BYTES)) {
+            let version = version.begun.load(Relaxed);
+            Pattern::new(&self.name, version.into()).fill(system.kept(), page_bytes(page), bytes);
+        }
+        let started = system.now();
+        write(bytes)?;
+        let time = system.now().since(started);
+        pages.iter().for_each(|version| version.done.store(version.begun.load(Relaxed), Relaxed));
+        Ok(Some(time))
     }
 
     /// Writes the next version of pages. Returns the time of the write; none if another task writes one of the pages,
@@ -73,32 +110,8 @@ impl SharedFile {
         file: &S::File,
         page: u64,
         bytes: &mut [u8],
-    ) -> Result<Option<machine::Nanos>, SystemError> {
-        let versions = self.versions.as_ref().expect("a file that a step writes has versions");
-        let pages = page..page + (bytes.len() / PAGE_BYTES) as u64;
-        let mut claimed = pages.start;
-        for page in pages.clone() {
-            let version = &versions[page as usize];
-            let done = version.done.load(Relaxed);
-            if version.begun.compare_exchange(done, done + 1, Relaxed, Relaxed).is_err() {
-                break;
-            }
-            claimed += 1;
-        }
-        let release = |to: fn(&Version)| versions[page as usize..claimed as usize].iter().for_each(to);
-        if claimed < pages.end {
-            release(|version| version.begun.store(version.done.load(Relaxed), Relaxed));
-            return Ok(None);
-        }
-        for (page, bytes) in pages.zip(bytes.chunks_mut(PAGE_BYTES)) {
-            let version = versions[page as usize].begun.load(Relaxed);
-            Pattern::new(&self.name, version.into()).fill(system.kept(), page_bytes(page), bytes);
-        }
-        let started = system.now();
-        system.write(file, page_bytes(page), bytes)?;
-        let time = system.now().since(started);
-        release(|version| version.done.store(version.begun.load(Relaxed), Relaxed));
-        Ok(Some(time))
+    ) -> Result<Option<Nanos>, SystemError> {
+        self.write_with(system, page, bytes, |bytes| system.write(file, page_bytes(page), bytes))
     }
 
     /// Syncs a file that was written, drops it from memory, and reads it from the device. Returns the number of verified
@@ -118,21 +131,24 @@ impl SharedFile {
 /// Memory that a task has mapped.
 pub(super) struct Mapped<S: System> {
     region: S::Region,
-    /// The name from which the region's test pattern is made.
-    name: String,
     pub pages: u64,
-    /// The version of each page.
-    versions: Vec<u32>,
-    /// Whether the contents of the region's pages are checked. They are not if the region maps a file that tasks write.
-    is_verified: bool,
+    contents: Contents,
+}
+
+/// Where the versions of a region's pages are.
+enum Contents {
+    /// In the region: the name of its pattern, and the version of each page. Version 0 stands for a page that was never
+    /// stored, which is a page of zeroes.
+    Own(String, Vec<u32>),
+    /// In the file that the region shares with other tasks.
+    OfFile(Arc<SharedFile>),
 }
 
 impl<S: System> Mapped<S> {
     /// Maps anonymous memory of `pages` pages.
     pub fn anonymous(system: &S, name: String, pages: u64, has_huge: bool) -> Result<Self, SystemError> {
         let region = if has_huge { system.map_huge(pages as u32)? } else { system.map(pages as u32)? };
-        // Version 0 stands for a page that was never stored, which is a page of zeroes.
-        Ok(Self { region, name, pages, versions: vec![0; pages as usize], is_verified: true })
+        Ok(Self { region, pages, contents: Contents::Own(name, vec![0; pages as usize]) })
     }
 
     /// Maps a file from its beginning to its end.
@@ -140,14 +156,11 @@ impl<S: System> Mapped<S> {
         let sharing = if is_private { Sharing::Private } else { Sharing::Shared };
         let mode = MapMode { sharing, ..MapMode::default() };
         let region = system.map_file(&system.open(&file.name)?, 0..file.pages as u32, mode)?;
-        let is_verified = file.versions.is_none();
-        Ok(Self {
-            region,
-            name: file.name.clone(),
-            pages: file.pages,
-            versions: vec![1; file.pages as usize],
-            is_verified,
-        })
+        let contents = match is_private {
+            true => Contents::Own(file.name.clone(), vec![1; file.pages as usize]),
+            false => Contents::OfFile(file.clone()),
+        };
+        Ok(Self { region, pages: file.pages, contents })
     }
 
     /// Stores each page once, in order.
@@ -161,10 +174,18 @@ impl<S: System> Mapped<S> {
         Ok(())
     }
 
-    /// Stores the next version of a page. Returns the time of the store.
-    pub fn store(&mut self, system: &S, page: u64, bytes: &mut [u8]) -> Result<machine::Nanos, SystemError> {
-        let version = &mut self.versions[page as usize];
-        Pattern::new(&self.name, u64::from(*version) + 1).fill(system.kept(), page_bytes(page), bytes);
+    /// Stores the next version of a page. Returns the time of the store; 0 if another task writes the page of a shared
+    /// file, so that nothing was stored.
+    pub fn store(&mut self, system: &S, page: u64, bytes: &mut [u8]) -> Result<Nanos, SystemError> {
+        let (name, versions) = match &mut self.contents {
+            Contents::Own(name, versions) => (name, versions),
+            Contents::OfFile(file) => {
+                let store = |bytes: &[u8]| system.store(&self.region, page_bytes(page), bytes);
+                return Ok(file.write_with(system, page, bytes, store)?.unwrap_or_default());
+            }
+        };
+        let version = &mut versions[page as usize];
+        Pattern::new(name, u64::from(*version) + 1).fill(system.kept(), page_bytes(page), bytes);
         let started = system.now();
         system.store(&self.region, page_bytes(page), bytes)?;
         *version += 1;
@@ -172,16 +193,20 @@ impl<S: System> Mapped<S> {
     }
 
     /// Loads a page and verifies it. Returns the time of the load.
-    pub fn load(&self, system: &S, page: u64, bytes: &mut [u8]) -> Result<machine::Nanos, SystemError> {
+    pub fn load(&self, system: &S, page: u64, bytes: &mut [u8]) -> Result<Nanos, SystemError> {
+        let before = match &self.contents {
+            Contents::Own(..) => Vec::new(),
+            Contents::OfFile(file) => file.done(page, 1),
+        };
         let started = system.now();
         system.load(&self.region, page_bytes(page), bytes)?;
         let time = system.now().since(started);
-        match self.versions[page as usize] {
-            0 => {}
-            version if self.is_verified => {
-                Pattern::new(&self.name, version.into()).verify(system.kept(), page_bytes(page), bytes)?;
-            }
-            _ => {}
+        match &self.contents {
+            Contents::OfFile(file) => file.verify_read(system, page, bytes, &before)?,
+            Contents::Own(name, versions) => match versions[page as usize] {
+                0 => {}
+                version => Pattern::new(name, version.into()).verify(system.kept(), page_bytes(page), bytes)?,
+            },
         }
         Ok(time)
     }

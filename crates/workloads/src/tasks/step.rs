@@ -229,6 +229,11 @@ impl Step {
     fn of(text: Text) -> Result<Self, String> {
         let action = action(&text)?;
         check_keys(&text, &action)?;
+        let zero = [("operations", text.operations), ("percent", text.percent), ("for_ms", text.for_ms)];
+        let zeroes = [("sleep_us", text.sleep_us), ("compute_us", text.compute_us)];
+        if let Some((key, _)) = zero.into_iter().chain(zeroes).find(|(_, value)| *value == Some(0)) {
+            return Err(format!("`{key}` is 0: expected at least 1"));
+        }
         let repeated = match (text.operations, text.percent, text.for_ms) {
             (None, None, None) => Repeated::Operations(1),
             (Some(operations), None, None) => Repeated::Operations(operations),

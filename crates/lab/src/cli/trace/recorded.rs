@@ -100,6 +100,7 @@ impl Arguments {
 /// Records what the user chose.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let options = arguments.options()?;
+    check_output(&options.output)?;
     let _guard = interrupt::guard();
     let recorded = record::record(&options).map_err(|error| match error {
         Error::Usage(why) => End::Usage(why),
@@ -112,6 +113,21 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             Err(End::Failed(format!("the command ended with {status}; its record is complete")))
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses an output that is no regular file, or whose folder does not exist, before anything runs. The record replaces
+/// its output, so a device, a pipe or a link would be lost.
+fn check_output(output: &Path) -> Result<(), End> {
+    let refused = |why: &str| Err(End::Usage(format!("cannot write to {}: {why}", output.display())));
+    match output.symlink_metadata() {
+        Ok(about) if about.is_dir() => refused("it is a directory"),
+        Ok(about) if !about.is_file() => refused("it is no regular file, and a record replaces its file"),
+        Ok(_) => Ok(()),
+        Err(_) => match output.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            Some(folder) if !folder.is_dir() => refused("its folder does not exist"),
+            _ => Ok(()),
+        },
     }
 }
 
