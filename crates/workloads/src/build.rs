@@ -260,8 +260,6 @@ impl Build {
         loop {
             let unit = next.fetch_add(1, Relaxed);
             if unit >= self.units || system.is_killed() {
-                // This unit was not compiled, and `next` counts those that were.
-                next.fetch_sub(1, Relaxed);
                 return Ok(());
             }
             if let Err(error) = self.compile(system, tree, unit) {
