@@ -73,7 +73,7 @@ struct Section {
     lines: Vec<Line>,
 }
 
-/// What a job does, from the keys of its section and of `[global]`.
+/// A job of the file: the load that the keys of its section and of `[global]` describe.
 #[derive(Clone, Debug)]
 struct Job {
     name: String,

@@ -49,7 +49,7 @@ impl Sums {
     }
 }
 
-/// What the events of the shim came to.
+/// The state of files and processes that follows from the events of the shim.
 #[derive(Debug)]
 pub struct Follower {
     /// The files.

@@ -25,7 +25,7 @@ pub(super) enum BlockScan {
     Abort,
 }
 
-/// What a scan does while other tasks wait for its lock or its CPU.
+/// The behaviour of a scan while other tasks wait for its lock or its CPU.
 enum Others {
     GoOn,
     LetIn,

@@ -102,8 +102,8 @@ pub struct Lruvec<M: Machine> {
     listed: [[AtomicI64; ListKind::ALL.len()]; ZoneKind::ALL.len()],
     /// Number of isolated pages of each family. The gauges of the lruvec's highest zone also count these pages.
     isolated: [AtomicU64; Family::ALL.len()],
-    /// How often each event of [`COUNTED`] happened on this lruvec and on the lruvecs of its group's descendants. The
-    /// numbers stay 0 if memory has no groups, because the counters of the zones then say the same.
+    /// The number of times that each event of [`COUNTED`] happened on this lruvec and on the lruvecs of its group's
+    /// descendants. The numbers stay 0 if memory has no groups, because the counters of the zones then say the same.
     events: [AtomicU64; COUNTED.len()],
     /// The positions from which walks over the subtree of the lruvec's group continue. Walks at the same priority share
     /// a position. With `GroupWalk::SharedPosition`, walks at all priorities share the first position.

@@ -24,7 +24,7 @@ struct Counts {
     written: AtomicU64,
 }
 
-/// What a device knows of each group.
+/// The counts and estimates of a device for each group.
 pub(crate) struct OfGroups<M: Machine> {
     counts: Box<[Counts]>,
     /// The estimates for the groups whose writers were throttled, by number.

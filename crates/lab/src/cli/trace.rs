@@ -16,7 +16,7 @@ use kit::shown::{harmless, warn};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What to do with a trace.
+/// The action on a trace.
 #[derive(clap::Subcommand)]
 pub enum Which {
     /// Read a trace in any format that is known, and write it as .hwtrace, which is mapped and read in place
@@ -30,7 +30,7 @@ pub enum Which {
     Record(recorded::Arguments),
 }
 
-/// How to read a trace.
+/// The options for reading a trace.
 #[derive(clap::Args)]
 pub(super) struct SourceOptions {
     /// The trace; `-` is standard input. It may be packed by gzip, zstd or xz

@@ -199,4 +199,7 @@ fn what_is_stored_through_a_shared_mapping_is_verified() {
     );
     assert_eq!(value(&rows, "Pages verified"), 3072.0);
     assert!(value(&rows, "pgmajfault") > 0.0);
+    // The pages are verified, and counted, where nothing writes but stores, too.
+    let stores = "operations = 100\nfile.table.percent = 50\nregion.view.file = \"table\"\n[task.mapped]\nbefore = [{ map = \"view\" }]\nsteps = [{ touch = \"view\", store_percent = 100 }]\n";
+    assert_eq!(value(&run("tasks", stores), "Pages verified"), 1024.0);
 }

@@ -53,8 +53,7 @@ pub struct Described {
     #[serde(default)]
     pub keeps_step: bool,
     /// What a miss is in the row `Hit ratio`: a page that was read in, or a major fault. There is no such row if tasks
-    /// in the background read too. Default: major faults if no
-    /// step reads a file, otherwise pages read in.
+    /// in the background read too. Default: major faults if no step reads a file, otherwise pages read in.
     pub misses: Option<Misses>,
     /// The files that are there when the tasks start, by name.
     #[serde(default)]
@@ -292,14 +291,9 @@ impl Described {
         })
     }
 
-    /// Returns whether some step writes a file.
+    /// Returns whether some step writes a file, or stores to a shared mapping of it.
     pub(super) fn writes(&self) -> bool {
-        let writes = |action: &Action| match action {
-            Action::Write { .. } => true,
-            Action::Read { write_percent, .. } => *write_percent > 0,
-            _ => false,
-        };
-        self.actions().any(writes)
+        self.file.keys().any(|file| self.is_written(file))
     }
 
     /// Returns what counts as a miss in reports of this load: the description's own rule or, by default, pages read in

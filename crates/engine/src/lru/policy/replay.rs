@@ -99,7 +99,7 @@ impl Pages for Slab {
     }
 }
 
-/// What a [`Replay`] stores for a key: the number of the key's page, the shadow of the page, or nothing. The slot has
+/// The entry of a key in a [`Replay`]: the number of the key's page, the shadow of the page, or nothing. The slot has
 /// 32 bits, as in the index of a file.
 #[derive(Clone, Copy)]
 struct Slot(u32);

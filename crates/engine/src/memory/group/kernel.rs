@@ -39,7 +39,7 @@ impl KernelMemory {
     }
 }
 
-/// What a group pays for.
+/// The kernel's own memory that is charged to a group.
 #[derive(Clone, Debug, Default)]
 struct Held {
     /// Pages that are charged to the group for its objects.
@@ -55,7 +55,7 @@ impl Held {
     }
 }
 
-/// Who pays for which objects, by the number of a group.
+/// The table of the groups that objects are charged to, by the number of a group.
 #[derive(Debug)]
 struct Accounts {
     held: Vec<Held>,

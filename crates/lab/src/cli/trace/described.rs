@@ -11,7 +11,7 @@ use report::plot::lines::{Lines, Panel, Plot};
 
 /// A trace with its description.
 pub struct Described<'a> {
-    /// What the trace does, in numbers.
+    /// The summary of the trace, in numbers.
     pub info: &'a Info,
     /// The trace, and how it was read.
     pub loaded: &'a Loaded,
