@@ -112,6 +112,8 @@ fn a_rate_is_kept_and_a_request_that_begins_late_took_longer() {
     };
     let slow = run("tasks", &described(100));
     assert!((98.0..=102.0).contains(&value(&slow, "Ops tasks")), "{}", value(&slow, "Ops tasks"));
+    let slowest = run("tasks", &described(1).replace("rate = 1,", "rate = 0.001,"));
+    assert!(value(&slowest, "Ops tasks") > 0.3, "a task that would sleep for 1000 s ends with the run");
     let too_fast = run("tasks", &described(100_000));
     assert!(value(&too_fast, "Ops tasks") < 50_000.0, "the disk is slower");
     assert!(value(&too_fast, "Read max") > 100.0 * value(&slow, "Read p50"), "the wait for its turn counts");
@@ -151,6 +153,34 @@ fn what_a_description_gets_wrong_is_said_with_its_line() {
     assert!(refused("tasks", many).contains("1025 tasks"), "{}", refused("tasks", many));
     let large = "seconds = 1\nregion.own.percent = 5000\n[task.a]\nbefore = [{ map = \"own\" }]\nsteps = [{ touch = \"own\" }]\n";
     assert!(refused("tasks", large).contains("do not fit"), "{}", refused("tasks", large));
+}
+
+#[test]
+fn tasks_that_would_wait_for_ever_are_refused() {
+    let read = "{ read = \"data\" }";
+    let told = |tasks: &str| refused("tasks", &format!("seconds = 1\nfile.data.percent = 50\n{tasks}"));
+    let circle = told(&format!(
+        "[task.a]\nbefore = [{{ wait = \"b\" }}, {{ signal = \"a\" }}]\nsteps = [{read}]\n\
+         [task.b]\nsteps = [{{ wait = \"a\" }}, {read}, {{ signal = \"b\" }}]\n"
+    ));
+    assert!(circle.contains("task `a` in `before`, step 1, for the signal `b`"), "{circle}");
+    assert!(circle.contains("task `b` in `steps`, step 1, for the signal `a`"), "{circle}");
+    let too_few = told(&format!(
+        "[task.a]\nrounds = 3\nsteps = [{read}, {{ signal = \"a\" }}]\n\
+         [task.b]\ncount = 2\nsteps = [{{ wait = \"a\", count = 4 }}, {read}]\n"
+    ));
+    assert!(
+        too_few.contains("these tasks wait for ever: task `b` in `steps`, step 1, for the signal `a`"),
+        "{too_few}"
+    );
+    let rows = run(
+        "tasks",
+        &format!(
+            "seconds = 1\nfile.data.percent = 50\n[task.a]\nsteps = [{read}, {{ signal = \"a\" }}, {{ wait = \"b\" }}]\n\
+             [task.b]\nmeasured = false\nsteps = [{{ wait = \"a\" }}, {read}, {{ signal = \"b\" }}]\n"
+        ),
+    );
+    assert!(value(&rows, "Ops tasks") > 0.0, "two tasks may take turns");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The description of a load: files, regions, and tasks with steps, as `[params]` of an experiment's file has them.
 
+use super::signals;
 use super::step::{Action, Repeated, Step};
 use super::within::within;
 use crate::random::{Size, check_theta};
@@ -196,6 +197,7 @@ impl Described {
         self.file.iter().try_for_each(|(name, file)| check_file(name, file))?;
         self.region.iter().try_for_each(|(name, region)| self.check_region(name, region))?;
         self.task.iter().try_for_each(|(name, task)| self.check_task(name, task))?;
+        signals::check(&self)?;
         Ok(self)
     }
 

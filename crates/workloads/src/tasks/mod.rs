@@ -8,6 +8,7 @@ mod described;
 mod objects;
 mod reported;
 mod run;
+mod signals;
 mod step;
 mod within;
 

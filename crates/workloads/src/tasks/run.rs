@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Interval at which a task that waits for a signal looks at the signal's counter.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
+/// Interval at which a task that sleeps looks whether the run is over.
+const SLEEP_AT_MOST: Nanos = Nanos::from_secs(1);
+
 /// Time for which a task sleeps when it wants to write a page that another task is writing.
 const CLAIM_AGAIN: Nanos = Nanos(10_000);
 
@@ -173,7 +176,10 @@ impl<'a, S: System> Task<'a, S> {
             if is_late || self.is_over(tally.as_deref()) {
                 break;
             }
-            let late = step.rate.map_or(Nanos(0), |rate| self.pace(started, n, rate));
+            let late = step.rate.map_or(Nanos(0), |rate| self.pace((started, n, rate), tally.as_deref()));
+            if self.is_over(tally.as_deref()) {
+                break;
+            }
             if let Some(tally) = tally.as_deref().filter(|_| self.kind.measured) {
                 tally.keep_step(self.system);
             }
@@ -182,9 +188,7 @@ impl<'a, S: System> Task<'a, S> {
                 self.count(row, time + late, tally);
             }
             self.sync_after(step, place)?;
-            if step.think > Nanos(0) {
-                self.system.sleep(step.think);
-            }
+            self.sleep(step.think, tally.as_deref());
         }
         // A step that the end of the run has cut short did not do all that its duration stands for.
         if let Some(tally) = tally.filter(|tally| step.is_one && !self.is_over(Some(tally))) {
@@ -194,14 +198,24 @@ impl<'a, S: System> Task<'a, S> {
     }
 
     /// Waits until the time at which operation `n` of a step is to begin. Returns by how much this time is past.
-    fn pace(&self, started: Nanos, n: u64, rate: f64) -> Nanos {
+    fn pace(&self, (started, n, rate): (Nanos, u64, f64), tally: Option<&Tally>) -> Nanos {
         let at = started + Nanos((n as f64 * 1e9 / rate) as u64);
         let now = self.system.now();
         if at > now {
-            self.system.sleep(at.since(now));
+            self.sleep(at.since(now), tally);
             return Nanos(0);
         }
         now.since(at)
+    }
+
+    /// Sleeps for a time, or until shortly after the end of the run.
+    fn sleep(&self, time: Nanos, tally: Option<&Tally>) {
+        let mut left = time;
+        while left > Nanos(0) && !self.is_over(tally) {
+            let part = left.min(SLEEP_AT_MOST);
+            self.system.sleep(part);
+            left = Nanos(left.0 - part.0);
+        }
     }
 
     /// Counts an operation, in the tally if the task is measured, and in its row.
@@ -278,7 +292,7 @@ impl<'a, S: System> Task<'a, S> {
                 let mapped = self.regions.remove(region).ok_or_else(|| self.no_region(region))?;
                 mapped.unmap(system);
             }
-            Action::Sleep(time) => system.sleep(*time),
+            Action::Sleep(time) => self.sleep(*time, tally),
             Action::Compute(time) => system.compute(*time),
             Action::Signal(name) => {
                 self.load.signals[name].fetch_add(1, Relaxed);
