@@ -1,4 +1,5 @@
-//! The Rust of README.md and docs/ compiles: it stands here as documentation, and is tested as such.
+//! Compiles and runs the Rust examples of README.md and of pages in docs/: the pages are included here as
+//! documentation, so that `cargo test` tests them.
 
 #[cfg(doctest)]
 macro_rules! compiles {

@@ -1,7 +1,7 @@
 //! Compiles the library that is loaded into recorded programs (`src/shim/lib.rs`), for [`include_bytes!`] of the crate.
 //!
-//! It is one crate without dependencies, compiled by the same compiler. Cargo could build it only as a package of its
-//! own, which the crate then could not embed.
+//! The library is a single crate without dependencies, compiled by the same compiler. Cargo could build the library
+//! only as a package of its own, and this crate could then not embed it.
 
 use std::path::Path;
 use std::process::Command;

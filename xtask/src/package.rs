@@ -1,5 +1,5 @@
-//! Checks packages that are to be published. Each must hold the licences and all files that its code embeds, and
-//! nothing foreign.
+//! Checks packages that are to be published. Each must hold the licences and all files that its code embeds, and no
+//! files that do not belong to a package, such as notes.
 
 use std::{
     fs,

@@ -120,7 +120,7 @@ pub fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Returns the number of the line and the target for each relative link.
+/// Returns each relative link of a text: the number of its line, and its target.
 fn targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (line, text) in prose(text) {

@@ -28,7 +28,7 @@ struct Record {
 struct Measurement {
     /// The command in backticks, or another method in words; empty if nothing was measured.
     method: String,
-    /// The commit that was measured, if it differs from the record's.
+    /// The commit that was measured, if it differs from the commit of the whole record; otherwise empty.
     commit: String,
     /// Heading of the column with the names of rows.
     rows: String,
@@ -175,7 +175,8 @@ fn merge(all: &mut Vec<String>, new: &[String]) {
     }
 }
 
-/// Returns the table for the place `NAME: FILE …`.
+/// Returns the Markdown table for `place`, a text `NAME: FILE …`: the measurement `NAME` from the records in the files
+/// `FILE …`.
 fn table(records: &BTreeMap<String, Record>, place: &str) -> Result<String, String> {
     let (name, files) = place.split_once(": ").ok_or_else(|| format!("`{place}` names no files"))?;
     let (mut rows, mut columns, mut sources) = (Vec::new(), Vec::new(), Vec::new());

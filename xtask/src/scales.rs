@@ -62,13 +62,13 @@ pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     write_page(root)
 }
 
-/// Writes the page as the record determines it.
+/// Writes the page about scales again, with the figures and the summary that follow from the record of runs.
 pub fn write_page(root: &Path) -> Outcome {
     let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
     fs::write(root.join(PAGE), of_record(root, &page)?).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// Returns the text of the page with the contents of the record, for the experiments on the page.
+/// Returns the text of the page `page`, filled with the results that the record has for the experiments on the page.
 fn of_record(root: &Path, page: &str) -> Result<String, String> {
     let (mut all, record) = (experiments(root)?, Record::read(&root.join(RECORD))?);
     all.retain(|experiment| record.lines().any(|(case, _)| case.experiment == experiment.name));
@@ -111,8 +111,8 @@ pub fn check(root: &Path) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Returns runs with further seeds, for kernels whose sign changes between scales with one seed, and for the kernels
-/// that they are compared with.
+/// Returns the missing runs with further seeds. They are for the kernels that, with one seed, are better at one scale
+/// and worse at another, and for the kernels with which these are compared.
 fn doubtful(record: &Record, all: &[Experiment]) -> Vec<Case> {
     let mut cases = BTreeSet::new();
     for experiment in all {

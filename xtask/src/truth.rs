@@ -44,7 +44,8 @@ fn read(root: &Path, name: &str) -> Result<String, String> {
     fs::read_to_string(root.join(name)).map_err(|error| format!("{name}: {error}"))
 }
 
-/// The first lines of the output for one record: how many counters and signs agree, and of how many.
+/// The first lines of the output for one record. Each states a number of counters or signs that agree, and the number
+/// of all that were compared.
 struct Shares<'a> {
     name: &'a str,
     counters: [usize; 2],

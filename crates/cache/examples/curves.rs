@@ -1,9 +1,10 @@
-//! Miss-ratio curves of eight policies at six sizes: how long exact ones take, how long ones from a sample take, and how
-//! far these are off.
+//! Compares exact miss-ratio curves with miss-ratio curves from a sample of the keys: the time that each kind takes,
+//! and the errors of the sampled curves. The curves are those of eight policies at six sizes of the cache.
 //!
-//! Run `cargo run --release --package highwater-cache --example curves [RATE [FOLDER]]`. RATE is the sampled share of the
-//! keys (0.01). Two loads are made: Zipf 1.0, and a popular set beside a shifting one and passes. With a folder, the third
-//! is the block trace `cloudPhysicsIO.csv` in it, split into pages.
+//! Run `cargo run --release --package highwater-cache --example curves [RATE [FOLDER]]`. RATE is the sampled share of
+//! the keys (default 0.01). Two loads are generated: one follows Zipf's law with the exponent 1.0; the other mixes a
+//! popular set of keys, a set that shifts, and passes over many keys. With FOLDER, the third load is the block trace
+//! `cloudPhysicsIO.csv` in this folder, split into pages.
 
 mod loads;
 

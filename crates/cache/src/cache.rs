@@ -46,8 +46,9 @@ pub trait Cache: Send {
     #[inline]
     fn look_far(&self, _id: u32) {}
 
-    /// Asks the processor to load the other words that a request for the object will read. Called some requests after
-    /// [`Cache::look_far`], when the first word, which says where the others lie, has been loaded.
+    /// Asks the processor to load the other words that a request for the object will read. The first word says where
+    /// these words lie. So this method is called some requests after [`Cache::look_far`], when the first word has been
+    /// loaded.
     #[inline]
     fn look_near(&self, _id: u32) {}
 

@@ -10,24 +10,24 @@
 //! A coefficient for lacking requests that is fitted to the sample was tried (regression estimator). On a block trace it was
 //! off by ten standard errors, since the popular objects were not in the sample.
 //!
-//! *Error*: the standard error that follows from the spread of misses within the sample. It does not contain that a small
-//! cache behaves more irregularly than a large one, which is why caches of fewer than a hundred sampled objects are
-//! marked ([`Estimate::is_rough`]).
+//! *Error*: the standard error that follows from the spread of misses within the sample. It leaves out that a small
+//! cache behaves more irregularly than a large one. So caches of fewer than a hundred sampled objects are marked
+//! ([`Estimate::is_rough`]).
 
 use crate::replay::{Impossible, Plan, check, on_threads};
 use crate::stack::Distances;
 use crate::{Kind, Sample, WarmUp};
 
-/// A cache of fewer sampled objects than this is too small to stand for a large one. Chosen: the paper on miniature
-/// simulation has caches of some hundreds to thousands of objects.
+/// A cache of fewer sampled objects than this is too small to represent a large cache. The number was chosen because
+/// the paper on miniature simulation has caches of some hundreds to thousands of objects.
 const ROUGH_BELOW: f64 = 100.0;
 
 /// An estimate for one policy and size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// The policy.
+    /// The policy of the estimated cache.
     pub policy: Kind,
-    /// The capacity in the trace, objects or bytes.
+    /// The capacity of the cache for the whole trace, objects or bytes.
     pub capacity: u64,
     /// The capacity of the cache that replayed the sample.
     pub small_capacity: u64,
@@ -37,7 +37,7 @@ pub struct Estimate {
     pub error: f64,
     /// Estimated share of requested bytes that are missed, and its standard error; `None` if requests have no sizes.
     pub byte_miss_ratio: Option<(f64, f64)>,
-    /// Whether the small cache has so few objects that the error may be larger than stated.
+    /// True if the small cache has so few objects that the error may be larger than stated.
     pub is_rough: bool,
 }
 
@@ -111,7 +111,9 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
     })
 }
 
-/// Makes the row of a cache, from which requests of the sample were misses.
+/// Returns the estimate for the policy `kind`. `sizes` has the capacity for the whole trace, and the capacity for the
+/// sample. `share` is the share of requests that only warm up the cache. `is_miss` says of each other request of the
+/// sample whether it was a miss.
 fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool], is_rough: bool) -> Estimate {
     let requests = &sample.requests;
     let from = requests.len() - is_miss.len();
@@ -132,7 +134,8 @@ fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool
     Estimate { policy: kind, capacity, small_capacity, miss_ratio, error, byte_miss_ratio, is_rough }
 }
 
-/// Returns the first request of the sample that is counted.
+/// Returns the index of the first request of the sample that is counted: those before it, the given share, warm up the
+/// caches.
 fn first_counted(sample: &Sample, share: f64) -> usize {
     ((sample.requests.len() as f64 * share) as usize).min(sample.requests.len())
 }

@@ -93,7 +93,7 @@ impl Nodes {
         (self.nodes.capacity() * size_of::<Node>()) as u64
     }
 
-    /// Makes room for exactly `more` nodes in addition to those in use.
+    /// Allocates memory for exactly `more` nodes in addition to the nodes in use.
     pub fn reserve(&mut self, more: usize) {
         self.nodes.reserve_exact(more);
     }

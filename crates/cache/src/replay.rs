@@ -21,8 +21,8 @@ impl Size {
         Self::Share(of)
     }
 
-    /// Returns the capacity of a cache of this size. `all` is the number of distinct objects of the trace, or their
-    /// bytes. The capacity is at least 1.
+    /// Returns the capacity, in objects or bytes, that this size gives a cache for a trace. `all` is the number of
+    /// distinct objects of the trace, or their bytes. The capacity is at least 1.
     #[must_use]
     pub fn of(self, all: u64) -> u64 {
         match self {
@@ -45,7 +45,7 @@ pub enum WarmUp {
 }
 
 impl WarmUp {
-    /// Returns how many requests at the beginning are not counted, if there are `all` requests.
+    /// Returns the number of requests at the beginning that are not counted. `all` is the number of all requests.
     #[must_use]
     pub fn of(self, all: usize) -> usize {
         match self {
@@ -65,7 +65,7 @@ pub struct Plan {
     pub sizes: Vec<Size>,
     /// The requests at the beginning that fill the caches and are not counted.
     pub warm_up: WarmUp,
-    /// Whether sizes of caches are numbers of bytes. Otherwise they are numbers of objects, which then all weigh the
+    /// True if sizes of caches are numbers of bytes. Otherwise they are numbers of objects, which then all weigh the
     /// same.
     pub by_bytes: bool,
     /// Number of threads. `None` means the number of CPUs. The results do not depend on the number of threads.

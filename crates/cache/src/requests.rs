@@ -1,4 +1,5 @@
-//! The requests that all caches of a replay share: dense ids, and what some policies need beside them.
+//! The requests of a replay, which all its caches share: the numbers of the requested objects, and data that only some
+//! policies need.
 
 use crate::keys::{Keys, TooManyKeys};
 use crate::list::NONE;
@@ -13,7 +14,7 @@ pub struct Requests {
     ids: Arc<Vec<u32>>,
     /// Number of bytes of each request; empty if all requests are for a page.
     sizes: Vec<u32>,
-    /// The key of the object with each number.
+    /// The key of each object, indexed by the object's number.
     keys: Vec<u64>,
     /// For each object, the number of bytes of its first request; empty if `sizes` is empty.
     object_sizes: Arc<[u32]>,

@@ -2,9 +2,9 @@
 //!
 //! C. Waldspurger, N. Park, A. Garthwaite, I. Ahmad, "Efficient MRC construction with SHARDS", FAST 2015. A sample of
 //! *fixed rate* has each object with the same chance. A sample of *fixed size* begins with all objects, and lowers the
-//! rate when it has too many; it ends as the sample of fixed rate would that has this many objects. In contrast to the
-//! paper, counts of dropped objects are dropped with them and not scaled, and the sampled requests are kept (4 bytes
-//! each), so that any policy can replay the sample.
+//! rate when it has too many; at the end it is equal to the sample of fixed rate with this number of objects. In
+//! contrast to the paper, counts of dropped objects are dropped with them and not scaled, and the sampled requests are
+//! kept (4 bytes each), so that any policy can replay the sample.
 
 use crate::requests::{Refused, Requests, RequestsBuilder};
 use crate::rng::mix;
@@ -43,12 +43,13 @@ pub struct SampleBuilder {
 #[derive(Debug, Default)]
 struct Chosen {
     most: usize,
-    /// The chosen keys with each hash. Several keys may have the same hash.
+    /// The keys of the sample, by their hashes. Several keys may have one hash.
     keys: BTreeMap<u32, Vec<u64>>,
     count: usize,
     /// The sampled requests: their keys and their sizes.
     kept: (Vec<u64>, Vec<u32>),
-    /// The threshold at the time when the requests of dropped objects were last removed from `kept`.
+    /// The sample's threshold (an object is sampled if its hash is below it) at the time when the requests of dropped
+    /// objects were last removed from `kept`.
     cleaned_at: u32,
     /// The chosen keys, by which a request for a chosen object is recognised.
     known: HashMap<u64, ()>,
@@ -152,8 +153,8 @@ impl SampleBuilder {
 }
 
 impl Chosen {
-    /// Adds the object to the chosen ones if it is new. If other objects had to leave for it, returns the new
-    /// threshold.
+    /// Adds the object `key` to the sample unless the sample has it. If the sample then has too many objects, removes
+    /// those with the largest hashes, and returns the new threshold; otherwise returns `None`.
     fn choose(&mut self, key: u64, hash: u32) -> Option<u32> {
         if self.known.insert(key, ()).is_some() {
             return None;
@@ -179,7 +180,7 @@ impl Chosen {
         }
     }
 
-    /// Removes the requests of objects that are no longer chosen.
+    /// Removes the requests of objects that are no longer in the sample: objects whose hash is `threshold` or more.
     fn clean(&mut self, threshold: u32) {
         self.cleaned_at = threshold;
         let (keys, sizes) = &mut self.kept;

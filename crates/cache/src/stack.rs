@@ -1,4 +1,5 @@
-//! LRU for all sizes at once: how many different objects were requested since an object's last request.
+//! LRU for caches of all sizes at once. The number of different objects that were requested since an object's last
+//! request decides in which cache sizes the next request is a hit.
 //!
 //! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", 1970; with a Fenwick tree over the positions of
 //! last requests, as F. Olken, "Efficient methods for calculating the success function of fixed space replacement
@@ -62,7 +63,7 @@ impl Distances {
         }
     }
 
-    /// Returns the number of marks below a position.
+    /// Returns the number of marked positions below `position`.
     fn sum_below(&self, position: u32) -> u32 {
         let (mut at, mut sum) = (position as usize, 0_u32);
         while at > 0 {
@@ -72,7 +73,8 @@ impl Distances {
         sum
     }
 
-    /// Moves the marked positions together. At most half of all positions are marked.
+    /// Gives the marked positions the numbers from 0 on, in unchanged order, and drops all other positions. At most
+    /// half of all positions are marked.
     fn compact(&mut self) {
         self.object.retain(|id| *id != NONE);
         for (position, id) in self.object.iter().enumerate() {

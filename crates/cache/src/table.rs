@@ -81,7 +81,8 @@ impl Table {
         self.len += 1;
     }
 
-    /// Changes the node of an object that the table has.
+    /// Replaces the node `from` of the object `id` by the node `to`. The table must contain the object with this node;
+    /// otherwise the function does not return.
     #[inline]
     pub fn set(&mut self, id: u32, from: u32, to: u32) {
         let mut place = self.place(id);
@@ -91,8 +92,8 @@ impl Table {
         self.places[place] = to;
     }
 
-    /// Removes an object with its node. Later objects of the same run of places move up, so that no mark of a removed
-    /// object remains.
+    /// Removes an object with its node. Later objects in the same run of occupied places move up, so that the table
+    /// needs no marks for removed objects.
     #[inline]
     pub fn remove(&mut self, id: u32, node: u32, of: impl Fn(u32) -> u32) {
         let mask = self.places.len() - 1;

@@ -1,4 +1,4 @@
-//! The room that an object takes in a cache: one page each, or its bytes.
+//! The weight of an object, which is its share of a cache's capacity: 1 for each object, or the object's size in bytes.
 
 use std::sync::Arc;
 

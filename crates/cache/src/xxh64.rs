@@ -19,7 +19,7 @@ pub(crate) const fn xxh64(key: u64, seed: u64) -> u64 {
     hash ^ hash >> 32
 }
 
-/// Returns the low halves of a key's two hashes.
+/// Returns the low 32 bits of two hashes of a key, which are XXH64 with two different seeds.
 pub(crate) const fn pair(key: u64) -> [u32; 2] {
     [xxh64(key, SEEDS[0]) as u32, xxh64(key, SEEDS[1]) as u32]
 }

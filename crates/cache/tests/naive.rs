@@ -1,8 +1,8 @@
-//! Each policy against a naive version of itself: the same requests are hits.
+//! Tests each policy against a naive version of the policy: both must have hits for the same requests.
 //!
-//! The naive versions, in `naive/`, search vectors and add up weights for each question. They are written from the same
-//! papers as the policies and share no code with them, except that the one of Highwater's lists uses the engine's record
-//! of pages that left.
+//! The naive versions, in `naive/`, search vectors and add up weights at every request. They are written from the same
+//! papers as the policies, and share no code with them. There is one exception: the naive version of Highwater's lists
+//! uses the engine's record of pages that left memory.
 
 #[path = "naive/linux.rs"]
 mod linux;
@@ -26,7 +26,7 @@ use lists::{Ids, Weights};
 use proptest::prelude::*;
 use std::collections::HashSet;
 
-/// A cache in the fewest words.
+/// A cache written as simply as possible, with which the tests compare the caches of this crate.
 pub trait Naive {
     /// Requests an object. Returns whether it was cached.
     fn request(&mut self, id: u32) -> bool;

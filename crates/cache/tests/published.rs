@@ -26,7 +26,8 @@ const PUBLISHED: [(Kind, [f64; 4]); 14] = [
     (Kind::Optimal, [0.7642, 0.5431, 0.8523, 0.6453]),
 ];
 
-/// LHD draws random numbers, which libCacheSim seeds by the clock.
+/// Largest difference between a simulated and a published miss ratio of LHD that counts as agreement. It is above 0
+/// because LHD draws random numbers, and libCacheSim seeds their generator by the clock.
 const LHD_TOLERANCE: f64 = 0.001;
 
 fn folder() -> Option<PathBuf> {

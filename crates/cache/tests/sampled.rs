@@ -1,4 +1,4 @@
-//! Curves from samples beside exact ones.
+//! Tests of miss ratio curves from samples: they are compared with the exact curves.
 
 use cache::{Kind, Plan, Requests, RequestsBuilder, Sample, Sampling, Size, WarmUp};
 

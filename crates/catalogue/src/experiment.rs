@@ -345,18 +345,18 @@ pub struct PublishedRow {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether more or less is better, as MMTests states it by the sign of its percentages. [`PublishedRow::better()`]
-    /// also regards `neutral`.
+    /// The better direction, more or less, as MMTests states it by the sign of its percentages.
+    /// [`PublishedRow::better()`] also regards `neutral`.
     pub better: Better,
     /// The figures, one for each kernel; NaN where the posting prints none.
     pub values: Vec<f64>,
     /// The percentages that the posting prints in brackets, one for each kernel.
     #[serde(default)]
     pub pct: Vec<f64>,
-    /// Whether the row can be computed from other rows.
+    /// True if the row can be computed from other rows.
     #[serde(default)]
     pub derived: bool,
-    /// Whether the row is only context, so that neither more nor less is better.
+    /// True if the row is only context, so that neither more nor less is better.
     #[serde(default)]
     pub neutral: bool,
     /// Number of runs from which each figure was computed.

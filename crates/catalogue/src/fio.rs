@@ -351,7 +351,7 @@ fn task(job: &Job, kind: &str, file: &str, is_timed: bool) -> String {
     format!("[params.task.\"{kind}\"]\ncount = {}\n{rounds}{before}steps = [{{ {step} }}]\n", job.tasks())
 }
 
-/// Returns a number of jobs or requests if there may be so many.
+/// Returns `number` if a fio file may have this number of jobs or of requests in flight; otherwise none.
 fn few(number: u64) -> Option<u64> {
     (1..=TASKS_MAX).contains(&number).then_some(number)
 }

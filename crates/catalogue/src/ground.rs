@@ -48,9 +48,9 @@ impl fmt::Display for Ground {
 pub struct GroundOptions {
     /// The folder in which a run makes a fresh folder for its files.
     pub folder: PathBuf,
-    /// Whether the ground `linux` limits memory. Without a limit a run may use all pages of the computer.
+    /// True if the ground `linux` limits memory. Without a limit a run may use all pages of the computer.
     pub is_limited: bool,
-    /// Whether the ground `linux` makes a swap file for the duration of a run.
+    /// True if the ground `linux` makes a swap file for the duration of a run.
     pub makes_swap: bool,
     /// Kernel images for the ground `guest`. Each image gets a column in the report.
     pub kernel_images: Vec<PathBuf>,
@@ -71,7 +71,7 @@ pub struct Start {
     pub append: String,
     /// Version of the cgroup that limits the workload's memory in the guest, if the machine file has a limit.
     pub cgroup: Version,
-    /// Whether a guest is emulated with a clock that advances by one nanosecond for each instruction.
+    /// True if a guest is emulated with a clock that advances by one nanosecond for each instruction.
     pub counts_instructions: bool,
 }
 

@@ -98,8 +98,8 @@ impl Group {
         groups.iter().map(|group| group.count.map_or(1, usize::from)).sum()
     }
 
-    /// Returns the group that has the workload's task `name`, as an index into the groups that the section stands for.
-    /// Returns none if the section does not name the task.
+    /// Returns the group to which the workload's task `name` belongs, as an index into the groups that the section
+    /// describes (one group, or `count` groups). Returns none if the section does not name the task.
     #[must_use]
     pub fn of_task(&self, name: &str) -> Option<usize> {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -236,7 +236,7 @@ fn check_version(groups: &[Group]) -> Result<(), (usize, &'static str, String)> 
     Ok(())
 }
 
-/// Returns why the size `key` cannot be larger than `max_mib`.
+/// Returns, in words for an error message, the reason why the size `key` cannot be larger than `max_mib`.
 fn above(key: &str) -> &'static str {
     match key {
         "high_mib" => "the group never gets there",

@@ -380,7 +380,7 @@ pub struct Disk {
     pub swap_first_block: Sourced<u64>,
     /// Number of swap slots of 4 KiB, at full scale; 0 for no swap.
     pub swap_slots: Sourced<u64>,
-    /// Whether the disk completes a request at once, as zram and persistent memory do; `false` by default.
+    /// True if the disk completes a request at once, as zram and persistent memory do; `false` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synchronous: Option<Sourced<bool>>,
     /// Memory that a page in swap takes if the disk is compressed memory of the computer (zram), in percent of a page.

@@ -23,8 +23,8 @@ fn is_released(name: &str, multigen: bool) -> bool {
     if multigen { rest == "mglru" } else { ["mainline", "classic", "rc4-vanilla", ""].contains(&rest) }
 }
 
-/// Returns the names of the kernel files of released versions of Linux, each with its version, oldest first. `multigen`
-/// says whether the files are those with or those without the multi-generational LRU.
+/// Returns the names of the kernel files of released versions of Linux, each with its version, oldest first. With
+/// `multigen`, these are the files with the multi-generational LRU, otherwise those without it.
 #[must_use]
 pub fn released(multigen: bool) -> Vec<(Version, &'static str)> {
     let mut known: Vec<(Version, &str)> = embedded::names("kernels")
@@ -36,8 +36,8 @@ pub fn released(multigen: bool) -> Vec<(Version, &'static str)> {
 }
 
 /// Returns the name of the kernel file nearest to a version: the newest file of this version or an older one, or the
-/// oldest file if all are newer. `multigen` says whether only files with or only files without the multi-generational
-/// LRU count.
+/// oldest file if all are newer. If `multigen` is true, only files with the multi-generational LRU are considered;
+/// otherwise, only files without it.
 ///
 /// # Panics
 /// When no kernel file is built in.

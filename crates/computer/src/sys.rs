@@ -25,7 +25,7 @@ impl Mapping {
     /// Maps `pages` pages of zeroes as anonymous memory, without huge pages.
     ///
     /// # Errors
-    /// When the address space has no room.
+    /// When the process's address space has no free range of this size.
     pub fn new(pages: u32) -> io::Result<Self> {
         let (start, bytes) = map_zeroes(pages, 0)?;
         // SAFETY: the range is the mapping just made. The advice fails only if the system has no huge pages, and is
@@ -38,7 +38,7 @@ impl Mapping {
     /// the mapping gets huge pages.
     ///
     /// # Errors
-    /// When the address space has no room.
+    /// When the process's address space has no free range of this size.
     pub fn huge(pages: u32) -> io::Result<Self> {
         let (start, mapped) = map_zeroes(pages, HUGE_PAGE_BYTES)?;
         let bytes = mapped - HUGE_PAGE_BYTES;
@@ -60,8 +60,8 @@ impl Mapping {
     /// Maps `pages` pages of a file, from page `first` on, for reads and writes.
     ///
     /// # Errors
-    /// When the address space has no room. Also when `mode` asks for an executable mapping, and the file lies in a file
-    /// system that is mounted `noexec`.
+    /// When the process's address space has no free range of this size. Also when `mode` asks for an executable
+    /// mapping, and the file lies in a file system that is mounted `noexec`.
     pub fn of_file(file: &File, first: u32, pages: u32, mode: FileMode) -> io::Result<Self> {
         let bytes = pages.max(1) as usize * PAGE_BYTES;
         let run = if mode.is_executable { libc::PROT_EXEC } else { 0 };
@@ -200,7 +200,7 @@ impl FileMapping {
     /// Maps the first `bytes` bytes of a file, which must be at least that long. `is_random` turns readahead off.
     ///
     /// # Errors
-    /// When the file is empty, or the address space has no room.
+    /// When the file is empty, or the system refuses the mapping.
     pub fn new(file: &File, bytes: u64, is_random: bool) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(io::Error::other)?;
         // SAFETY: a new mapping at an address of the system's choice touches no memory of the program.
@@ -403,7 +403,7 @@ pub fn drop_pages(file: &File) -> io::Result<()> {
 /// Extends a file to `bytes` bytes with all blocks allocated.
 ///
 /// # Errors
-/// When there is no room, or the file system cannot allocate.
+/// When the file system has not enough free blocks, or does not support allocation.
 pub fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
     // SAFETY: the call takes a descriptor, which is open, and numbers.
@@ -430,7 +430,8 @@ pub fn swap_on(path: &Path) -> io::Result<()> {
 /// Makes the kernel stop swapping to a file. The pages in the file return to memory.
 ///
 /// # Errors
-/// When memory has no room for the pages in the file, or the file is not in use as swap, or permission is missing.
+/// When the pages in the swap file do not fit into memory, when the file is not in use as swap, or when permission is
+/// missing.
 pub fn swap_off(path: &Path) -> io::Result<()> {
     // SAFETY: the call reads a path that ends with a zero and lives until it returns.
     with_path(path, |path| unsafe { libc::swapoff(path) })

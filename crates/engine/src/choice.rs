@@ -44,7 +44,7 @@
 /// A section of kernel files: the choices of one layer of the engine.
 #[derive(Debug)]
 pub struct Section {
-    /// Name of the section.
+    /// Name of the section in kernel files, such as `reclaim`.
     pub name: &'static str,
     pub(crate) comment: &'static str,
     /// Conditions under which the keys of the section are read; all must hold.

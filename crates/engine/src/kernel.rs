@@ -104,7 +104,7 @@ pub struct Kernel {
 pub struct Setting {
     /// The section, which has the name of a module of the engine.
     pub section: String,
-    /// The key, without its section.
+    /// The key of the choice without its section: `swappiness` for `lru.swappiness`.
     pub key: String,
     /// The value of the key in the kernel.
     pub value: Value,
@@ -114,7 +114,7 @@ pub struct Setting {
     pub replaces: Option<Value>,
 }
 
-/// Where the value of a key comes from.
+/// The origin of a key's value: the place that sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Neither the kernel's file nor the file of any of its bases names the key, so the key has its value in [`ROOT`].

@@ -160,8 +160,8 @@ fn tagged(pages: &[u32]) -> Arc<FileIndex> {
     Arc::new(index)
 }
 
-/// A page becomes dirty while the only other dirty page under the same word, or under the same count of a lower or a
-/// higher level, becomes clean. The task that tagged the page finds it at once.
+/// One task tags a page as dirty while another task clears the tag of the only other dirty page. Both tags lie in one
+/// word, or below one count of some level. The first task finds its page at once.
 #[test]
 fn a_tagged_page_is_never_hidden() {
     for next in [1, 64, 64 * 64, 64 * 64 * 64] {
@@ -204,8 +204,8 @@ fn each_of_two_who_tag_pages_finds_its_own() {
     }
 }
 
-/// A sync searches for a page that was tagged before, while another page under the same word becomes dirty and clean
-/// again.
+/// A sync finds a page that was tagged before the sync began. Meanwhile a second page, whose tag lies in the same word
+/// or below the same count, becomes dirty and clean again.
 #[test]
 fn a_sync_finds_what_was_tagged_before_it() {
     for next in [1, 64] {
@@ -226,8 +226,8 @@ fn a_sync_finds_what_was_tagged_before_it() {
     }
 }
 
-/// Reclaim takes the last page of a file while another task looks for pages of the file, as at its close. If this task
-/// finds no page, it also finds a page count of 0.
+/// Reclaim takes the last page of a file while another task looks for pages of the file, as a task does that closes the
+/// file. If the other task finds no page, it also reads a page count of 0.
 #[test]
 fn a_file_without_pages_counts_none() {
     loom::model(|| {
@@ -443,7 +443,7 @@ fn who_waits_for_a_latch_is_woken() {
     });
 }
 
-/// The frame that a page moves to.
+/// The free frame to which the page is moved.
 const TO: FrameNumber = FrameNumber(1);
 
 /// A page in slot 0 with only the index's reference, in [`FRAME`], and the free frame [`TO`]. The page's bytes are 1,
@@ -478,8 +478,9 @@ impl Moving {
         self.bytes[frame.index()].with_mut(|bytes| unsafe { *bytes = value });
     }
 
-    /// Moves the page as migration does, if no task holds it. `hazard` is the pointer of a reader that may hold the
-    /// page. The page's old frame is used again at once.
+    /// Moves the page from [`FRAME`] to [`TO`], as migration does, unless a task holds the page. Returns whether it was
+    /// moved. `hazard` is the pointer of a reader that may hold the page. The old frame is used for another page at
+    /// once.
     fn migrate(&self, hazard: Option<&Hazard>) -> bool {
         let (old, new) = (&self.frames[FRAME], &self.frames[TO]);
         if !old.get_unless_zero() {

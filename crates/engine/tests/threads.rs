@@ -1,10 +1,10 @@
 //! The engine on real threads: tasks use twice as much memory as there is, and every byte is verified.
 //!
 //! In each test tasks share 8 MiB, with kswapd and the flusher beside them. In most tests, some tasks write and read
-//! anonymous pages at random, and others use files, by calls and through a mapping. In another, three tasks read files
-//! and drop pages of a file that a fourth truncates. In others, pages and folios move, writes to the device fail now
-//! and then, or khugepaged makes huge pages of pages in use. Nothing may be lost, and at the end every frame is in one
-//! place.
+//! anonymous pages at random, and others use files, by calls and through a mapping. In another test, three tasks read
+//! files and drop pages of one file, and a fourth task truncates this file. In other tests, pages and folios move,
+//! writes to the device fail now and then, or khugepaged makes huge pages of pages in use. Nothing may be lost, and at
+//! the end every frame is in one place.
 //!
 //! The tests do not control which thread has a CPU. So their checks of counters hold in every order, even if the tasks
 //! run one after another.
@@ -59,8 +59,8 @@ impl World {
 
 type Shared = Arc<World>;
 
-/// A task at work. When it is dropped, because the work is done or has failed, the task waits at the barrier. Without
-/// this, a task that failed would keep the others waiting for ever.
+/// A guard that a task holds while it works. When the guard is dropped, because the work is done or has failed, the
+/// task waits at the barrier. Without the guard, a failed task would keep the other tasks waiting for ever.
 struct AtWork<'a>(&'a World);
 
 impl Drop for AtWork<'_> {
@@ -203,8 +203,8 @@ fn cut(world: &Shared, _: usize) {
     drop(at_work);
 }
 
-/// Compacts memory again and again, for less than half of the time, because reclaim in a small zone waits for the pages
-/// that a run has taken off their lists.
+/// Compacts memory again and again, with a pause after each run that is at least as long as the run. Without pauses,
+/// reclaim in the small zone would mostly wait for pages that a run has taken off their lists.
 fn compact(world: &Shared, _: usize) {
     let at_work = AtWork(world);
     while world.at_work.load(Relaxed) > 1 {
@@ -359,7 +359,8 @@ fn choices() -> kernel::Choices {
     kernel::Kernel::built_in("mm1-mmotm-20130606").expect("it comes with the engine").choices
 }
 
-/// Checks that memory was short. Which task took pages from which depends on who had a CPU.
+/// Checks that memory was short: pages were read from swap, and pages were reclaimed. The counts of kswapd and of
+/// direct reclaim are added, because the scheduler decides which of them reclaims.
 fn assert_was_short(vmstat: &Vmstat) {
     let taken = vmstat["pgsteal_kswapd_normal"] + vmstat["pgsteal_direct_normal"];
     assert!(vmstat["pswpin"] > 0 && taken > 0, "memory was never short: {vmstat:?}");

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// States whether a higher or a lower value of a figure is better.
+/// The better direction of a figure: higher, lower, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {

@@ -200,8 +200,8 @@ pub fn add_swap(values: &mut Vmstat, swap: &SwapArea<Sim>) {
 }
 
 /// Adds to `values` the number of blocks for files on the disk and the number of free blocks (`f_blocks` and `f_bavail`
-/// of `statvfs`). A block has one page. If the tasks have a memory limit, adds how often they reached it (`max` of
-/// `memory.events`).
+/// of `statvfs`). A block is as large as a page. If a memory cgroup limits all tasks, adds the number of times that
+/// they reached its limit (`max` of `memory.events`).
 pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
     let [all, free] = engine.room();
     values.extend([("nr_blocks_total".to_owned(), all), ("nr_blocks_free".to_owned(), free)]);

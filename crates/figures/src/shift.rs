@@ -27,8 +27,8 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// Returns whether there is a confidence interval and it excludes 0. Chance alone then seldom makes such a
-    /// difference.
+    /// Returns whether there is a confidence interval and it excludes 0. Chance alone seldom makes a difference whose
+    /// interval excludes 0.
     #[must_use]
     pub fn is_told_apart(&self) -> bool {
         self.coverage.is_some() && (self.low > 0.0 || self.high < 0.0)
@@ -151,10 +151,10 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// Takes the sizes `from` and `to` of two independent sets of values. The confidence interval leaves out some of the
-/// smallest and as many of the largest differences between a value of one set and a value of the other. Returns how
-/// many differences it leaves out at each end, and the probability that the interval misses the true difference.
-/// Returns `None` if the sets are too small for an interval.
+/// Returns two numbers about the confidence interval for two independent sets of `from` and `to` values. The interval
+/// leaves out some of the smallest, and as many of the largest, differences between a value of one set and a value of
+/// the other. The first number is the number of differences left out at each end. The second is the probability that
+/// the interval misses the true difference. Returns `None` if the sets are too small for an interval.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
@@ -206,8 +206,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the median of `numbers` and the ends of the interval that excludes `outside` of them at each end. Sorts
-    /// all numbers for this.
+    /// Returns the median of `numbers`, and the two ends of an interval. The interval leaves out the `outside` smallest
+    /// and the `outside` largest numbers. Sorts all numbers for this.
     fn naive(mut numbers: Vec<f64>, outside: u64) -> (f64, f64, f64) {
         let value = median(&mut numbers).unwrap();
         (value, numbers[outside as usize], numbers[numbers.len() - 1 - outside as usize])

@@ -28,7 +28,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Returns the estimate of a single value.
+    /// Returns the estimate from a single value: the value is the median and both ends of the range.
     #[must_use]
     pub const fn of_one(value: f64) -> Self {
         Self { median: value, low: value, high: value, n: 1, coverage: None }

@@ -1,9 +1,11 @@
-//! Verdicts: whether one column of a report is better than another, worse, or not told apart from it.
+//! Verdicts: whether one column of a report is better than another column, is worse, or cannot be distinguished from
+//! it.
 //!
 //! All verdicts come from [`Comparison::of`]: those shown by colours and stars in tables and pages, in the sentence
 //! above a report, by `rank` and by `ablate`. If two columns have six or more seeds in common, the runs with equal
 //! seeds are compared in pairs. Columns with fewer common seeds are compared as two independent sets
-//! ([`crate::shift`]). docs/verdicts.md gives the reasons, and says how often equal columns are told apart by chance.
+//! ([`crate::shift`]). docs/verdicts.md gives the reasons, and says how often chance makes equal columns look
+//! different.
 
 use serde::Serialize;
 
@@ -48,7 +50,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether the verdict says that the columns differ by more than chance alone would make them differ.
+    /// Returns whether the verdict says that the columns differ more than by chance.
     #[must_use]
     pub const fn is_told_apart(self) -> bool {
         !matches!(self, Self::NotToldApart)
@@ -74,7 +76,7 @@ pub const SEEDS_MIN: usize = 4;
 /// A comparison of a column of a report with its base column, in one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The amount by which the column's values exceed the base's.
+    /// The amount by which the column's values exceed the values of the base column.
     pub shift: Shift,
     /// The way in which the values were compared: in pairs or as sets.
     pub basis: Basis,

@@ -1,5 +1,5 @@
-//! The memory control groups of a machine file on the ground `sim`: creates them, and reports their rows, their counters
-//! over time, and names of tasks that no task has.
+//! The memory control groups of a machine file on the ground `sim`. Creates the groups, and reports their rows and
+//! their counters over time. Also notes mistakes in the machine file, such as a group whose tasks do not exist.
 
 use catalogue::group::Group;
 use engine::Engine;
@@ -32,7 +32,8 @@ impl NamedGroups {
     /// `groups`, each parent must stand before its children.
     ///
     /// # Errors
-    /// When the engine has no room for the groups. The error says so in words for the user.
+    /// When the engine's largest number of groups is smaller than the number of these groups. The error says so in
+    /// words for the user.
     pub fn create<M: Machine>(engine: &Engine<M>, groups: &[Group], scale: Scale) -> Result<Self, String> {
         let mut made = Self::default();
         for group in groups {

@@ -27,7 +27,7 @@ use kit::progress::Progress;
 pub struct Job {
     /// Name of the experiment.
     pub experiment: String,
-    /// The kernel.
+    /// The kernel under which the workload runs.
     pub kernel: Kernel,
     /// The machine on which the workload runs.
     pub machine: Arc<Machine>,
@@ -37,7 +37,7 @@ pub struct Job {
     pub seed: u64,
     /// Factor by which memory, swap, files and disk bandwidth of the experiment are multiplied.
     pub scale: Scale,
-    /// Whether to record a profile: the virtual time that was spent on each call path.
+    /// True if a profile is to be recorded: the virtual time that was spent on each call path.
     pub profile: bool,
     /// Interval between records of counters, in virtual or real time; `None` records nothing.
     pub series_every: Option<Every>,
@@ -48,11 +48,11 @@ pub struct Job {
     pub generations_every: Option<Nanos>,
     /// The part of the run that is traced, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,
-    /// Whether to report how often locks were taken and how long interrupts were off.
+    /// True if the report is to have rows about locks and about the time with interrupts off.
     pub locks: bool,
     /// The ground on which the job runs.
     pub ground: Ground,
-    /// Whether a run on the ground `linux` gets a swap file, in addition to the computer's own swap. The machine file
+    /// True if a run on the ground `linux` gets a swap file, in addition to the computer's own swap. The machine file
     /// states its size.
     pub makes_swap: bool,
     /// Number of pages that fit on the device that holds the workload's files. `None` if the number is unknown, or in a
@@ -83,7 +83,7 @@ impl Job {
         self.layout().usable_pages()
     }
 
-    /// Returns the number of pages of files for which the machine's disks have room, at the job's scale.
+    /// Returns the number of pages of files that fit on the machine's disks, at the job's scale.
     #[must_use]
     pub fn file_pages(&self) -> u64 {
         let room = |[first, end]: [u64; 2]| end.saturating_sub(first);

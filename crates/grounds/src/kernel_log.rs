@@ -22,8 +22,9 @@ const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 /// are logged.
 const REPORTS_MAX: usize = 100;
 
-/// Returns the names of a workload's processes if the out-of-memory killer has ended all of them; otherwise none. The
-/// workload has `started` processes besides `main`, which counts only if it is the only one.
+/// Returns the names of a workload's processes if the out-of-memory killer has ended all of them; otherwise an empty
+/// list. `started` is the number of the workload's processes without the process `main`. If `started` is 0, only `main`
+/// counts; otherwise `main` does not count.
 #[must_use]
 pub fn killed_whole(kills: &[Kill], main: ProcessId, started: usize) -> Vec<String> {
     let is_of_workload = |victim: &&Candidate| (victim.id == main) == (started == 0);

@@ -40,7 +40,7 @@ impl<M: Missing> Backend for M {
     }
 }
 
-/// Stands in for the ground `host`, and refuses its jobs.
+/// Replaces the module of the ground `host` in builds without the feature `linux`, and refuses the ground's jobs.
 pub mod host {
     use super::{Ground, Missing};
 
@@ -53,7 +53,7 @@ pub mod host {
     }
 }
 
-/// Stands in for the ground `linux`, and refuses its jobs.
+/// Replacement for the module of the ground `linux`: refuses every job for this ground.
 pub mod linux {
     use super::{Ground, Missing};
 
@@ -66,7 +66,7 @@ pub mod linux {
     }
 }
 
-/// Stands in for the ground `guest`, and refuses its jobs.
+/// Replacement for the module of the ground `guest`: refuses every job for this ground.
 pub mod guest {
     use super::{Failure, Ground, Missing, Outcome, Progress, Workload};
     use crate::job::{Described, Runnable};
@@ -97,7 +97,7 @@ pub mod guest {
     }
 }
 
-/// Stands in for the module that runs jobs in a process of their own.
+/// Replacement for the module that runs each job in a process of its own. This build starts no such process.
 pub mod apart {
     use super::Runnable;
     use std::io;
@@ -108,13 +108,13 @@ pub mod apart {
     }
 }
 
-/// Stands in for the module that measures how fast file pages in memory are read.
+/// Replaces the module that measures how fast file pages in memory are read, in builds without the feature `linux`.
 pub mod hits {
     use crate::job::Failure;
     use figures::figure::Row;
     use std::path::Path;
 
-    /// Stands in for the files whose pages are read. This build has no such files.
+    /// Replaces the type for the files whose pages are read. Builds without the feature `linux` have no such files.
     #[derive(Debug)]
     pub struct Hits;
 
@@ -141,7 +141,7 @@ pub mod hits {
             Ok(Vec::new())
         }
 
-        /// Does nothing, because there are no files.
+        /// Does nothing, because a build without the feature `linux` makes no files to remove.
         ///
         /// # Errors
         /// Never.

@@ -214,7 +214,7 @@ impl Backend for Simulated {
 /// A workload with its parameters, as a function that the main task calls.
 type Body = Box<dyn FnOnce(&SimSystem) -> Result<Measurements, SystemError>>;
 
-/// Properties of a workload, as [`Workload`] has them.
+/// Properties of a workload: copies of the constants of its trait [`Workload`].
 #[derive(Clone, Copy)]
 struct Of {
     verifies: bool,

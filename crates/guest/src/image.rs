@@ -11,8 +11,8 @@ const MAGIC: &[u8] = b"HdrS";
 /// Offset of the version of the boot protocol in a kernel image.
 const PROTOCOL_AT: usize = 0x206;
 
-/// Offset of the field with the position of the text of the kernel's version. The position counts from byte 512 of the
-/// kernel image.
+/// Offset of the header field that says where the text of the kernel's version begins. The field's value counts from
+/// byte 512 of the kernel image.
 const VERSION_AT: usize = 0x20e;
 
 /// Offset of the field that says how many bytes of memory the kernel needs at its start: for text, data and unpacking.

@@ -107,9 +107,9 @@ pub enum Swap {
 /// A setting of the kernel: a file of `/proc/sys` or `/sys`, and the value that is written to it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Setting {
-    /// Path of the file.
+    /// Path of the file of `/proc/sys` or `/sys` to which the value is written.
     pub path: String,
-    /// The value.
+    /// The value that is written to the file.
     pub value: String,
     /// The key of a kernel file of Highwater that corresponds to the setting, such as `lru.swappiness`. Reports show
     /// this key.

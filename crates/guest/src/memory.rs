@@ -9,8 +9,8 @@ use machine::PAGE_BYTES;
 /// 1/`EXACTNESS` of all wanted pages.
 const EXACTNESS: u64 = 500;
 
-/// Size of a pageblock, KiB. If memory has several parts (nodes, or a part below 4 GiB), the size of each is a multiple
-/// of this, so that no pageblock lies in two parts.
+/// Size of a pageblock, KiB. If memory has several parts (nodes, or a part below 4 GiB), the size of each part is a
+/// multiple of a pageblock, so that no pageblock lies in two parts.
 const PART_KIB: u64 = 2048;
 
 /// Size of a page, KiB.
@@ -30,9 +30,9 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// Makes an aim from the number of pages of each node, and the number `low` of pages in zones below 4 GiB. If no
-    /// page lies above 4 GiB, or if `low` is too small for a kernel to start, the guest gets as much memory below 4 GiB
-    /// as a PC.
+    /// Makes an aim (the numbers of pages that the guest's kernel is to manage). `nodes` has the number of pages of
+    /// each node, and `low` is the number of pages in zones below 4 GiB. If no page lies above 4 GiB, or if `low` is
+    /// too small for a kernel to start, the guest gets as much memory below 4 GiB as a PC.
     #[must_use]
     pub fn new(nodes: Vec<u64>, low: u64) -> Self {
         let has_both = low >= LOW_MIN && low < nodes.iter().sum();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The folder for the libraries of the program in the guest.
+/// Path, in the guest, of the folder for the libraries of the program that runs in the guest.
 pub const LIBRARIES: &str = "/lib";
 
 /// A program and the libraries that it needs.

@@ -37,7 +37,7 @@ struct Sizes {
     /// Time for which a side runs in a round. A thread stops earlier after `commits` commits.
     time: Duration,
     commits: u64,
-    /// Number of records of the file in the lines that overwrite records.
+    /// Number of records in the file, for the lines of the output that measure overwriting of records.
     records: u64,
     rounds: usize,
 }
@@ -64,12 +64,12 @@ impl Log for fs::File {
     }
 }
 
-/// Where a round writes its records: at the end of the file, or over old records.
+/// The place to which a round writes its records: the end of the file, or old records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// At the end of the file: each record goes after the one before it.
+    /// The records go to the end of the file, each after the record before it.
     Appended,
-    /// Over old records, at random places of a file that is in memory.
+    /// The records overwrite old records, at random places of a file whose pages are in memory.
     Over,
 }
 

@@ -3,10 +3,10 @@
 //! `cargo bench -p highwater --bench memory` runs at full size on a file in `HIGHWATER_BENCH_DIR`, or in the target
 //! folder; an argument selects the lines whose names contain it. `cargo test` runs the bench at a small size, silently.
 //!
-//! Each line of the output has two sides, which run in turns, `HIGHWATER_BENCH_ROUNDS` times (default 15). Its figure
-//! is the median of the rounds' ratios, with the lowest and the highest ratio. The line also has the median ratio of
-//! the CPU time of an operation, and the rates of the last round. All memory is touched before the first round. Both
-//! sides read the same pages, as a hash of the contents proves.
+//! Each line of the output compares two sides, which run in turns, `HIGHWATER_BENCH_ROUNDS` times (default 15). The
+//! figure of a line is the median of the rounds' ratios, with the lowest and the highest ratio. The line also has the
+//! median ratio of the CPU time of an operation, and the rates of the last round. All memory is touched before the
+//! first round. Both sides read the same pages, as a hash of the contents proves.
 
 #![allow(missing_docs)]
 
@@ -273,7 +273,7 @@ impl Bare {
         FrameNumber(chance.below(self.0.frames().into()) as u32)
     }
 
-    /// Copies `n` random frames out. Returns the hash of their contents.
+    /// Copies `n` random frames into a buffer. Returns a hash of the contents of the frames.
     fn copies(&self, seed: u64, n: u64) -> u64 {
         let mut chance = Chance(seed);
         let mut buffer = vec![0; PAGE as usize];
@@ -344,7 +344,7 @@ fn cpu_time() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// The results of one side of a bench line in one round.
+/// The results of one round, for one of the two variants that a line of the benchmark compares.
 struct Measured {
     /// Operations a second.
     rate: f64,
@@ -370,7 +370,8 @@ fn measure(threads: u64, n: u64, seed: u64, run: &(dyn Fn(u64, u64) -> u64 + Syn
 }
 
 /// Binds the calling thread to a CPU chosen by `seed`, the seed that [`measure`] gave to the thread. If there are
-/// enough CPUs, each thread of the measurement gets another one. Has no effect if the system does not permit it.
+/// enough CPUs, each thread of the measurement gets a CPU of its own. Has no effect if the system does not permit the
+/// binding.
 fn keep_to_a_cpu(seed: u64) {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: a set of CPUs is plain numbers, and the system reads only the bytes of the set.
@@ -399,7 +400,7 @@ const HITS: [&str; 9] = [
     "bare CPU: arithmetic, 2 threads / 1 thread",
 ];
 
-/// Number of reads that the batch lines of the bench submit at once.
+/// Number of reads that are submitted together in the lines of the bench with `32 at once`.
 const BATCH: usize = 32;
 
 const MISSES: [&str; 12] = [
@@ -427,8 +428,8 @@ const MIXED: [(&str, u64, u64); 6] = [
     ("20 % writes, 2 threads / without hazard pointers", 20, 2),
 ];
 
-/// Lines for reads and writes by more threads than a small memory has free pages, compared with sixteen threads: the
-/// name, the percentage of writes, and the number of threads.
+/// Lines that compare many threads with sixteen threads, on a small memory that has fewer free pages than there are
+/// threads. Each line has its name, the percentage of writes, and the number of threads.
 const CROWDS: [(&str, u64, u64); 3] = [
     ("16 MiB: 500 threads / 16 threads", 0, 500),
     ("16 MiB, 20 % writes: 500 threads / 16 threads", 20, 500),
@@ -489,7 +490,8 @@ impl Bench {
         });
     }
 
-    /// Measures one line in all rounds. `pair` gets the number of a round and measures both sides in this round.
+    /// Measures one line of the report in all rounds. `pair` gets the number of a measurement, and measures both sides
+    /// that the line compares.
     fn pairs(&self, name: &str, is_same_work: bool, pair: impl Fn(u64) -> (Measured, Measured)) {
         if !self.wants(name) {
             return;

@@ -184,8 +184,8 @@ impl Store {
         self.change(key, None)
     }
 
-    /// Removes the old entry of a key. If `value` is given, adds an entry with it to the first page of the chain that
-    /// has room. Returns whether the key existed.
+    /// Removes the old entry of a key. If `value` is given, adds an entry with this value to the first page of the
+    /// key's chain that has enough free bytes. Returns whether the key existed.
     fn change(&self, key: &[u8], value: Option<&[u8]>) -> Outcome<bool> {
         let mut first: PageWrite = self.file.page_mut(self.bucket(key))?;
         let mut was_there = remove_key(&mut first, key);

@@ -17,7 +17,8 @@ use machine::PAGE_BYTES;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The *kernel* that a memory uses: a named set of reclaim policies, or one that the caller has read.
+/// The *kernel* (set of reclaim policies) that a [`Memory`] is to use: the default one, a built-in one by its name, or
+/// one that the caller passes.
 #[derive(Clone, Debug)]
 enum WantedKernel {
     Default,
@@ -355,8 +356,9 @@ impl Builder {
         self
     }
 
-    /// Sets the number of memory control groups ([`Memory::group`]) for which there is room. Default: none. Room for
-    /// groups takes 2 bytes for each page of the largest size, and some hundred bytes to a few KiB for each group.
+    /// Sets the largest number of memory control groups ([`Memory::group`]) that can exist at a time. Default: none.
+    /// This takes 2 bytes for each page of the memory's largest size, and some hundred bytes to a few KiB for each
+    /// group.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).groups(1).start()?;

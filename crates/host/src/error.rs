@@ -35,16 +35,16 @@ pub enum Error {
         path: PathBuf,
         /// The action that failed, such as `open the file`.
         doing: &'static str,
-        /// The error of the system.
+        /// The error that the operating system returned.
         source: io::Error,
     },
     /// A page of a file could not be read.
     Read {
-        /// The file.
+        /// Path of the file.
         path: Arc<Path>,
         /// First byte of the page.
         offset: u64,
-        /// The cause.
+        /// The error of the device that holds the file.
         source: IoError,
     },
     /// Pages of a file could not be written to the disk. A sync returns this error if a page could not be written and
@@ -52,16 +52,16 @@ pub enum Error {
     /// cannot be written. With the kernel `highwater` (or `writeback.write_failure = "keep-dirty"`), the pages stay in
     /// memory, dirty, and are written again later. Other kernels drop them.
     Write {
-        /// The file.
+        /// Path of the file.
         path: Arc<Path>,
         /// First byte of the last page that could not be written.
         offset: u64,
-        /// The cause.
+        /// The error of the device that holds the file.
         source: IoError,
     },
     /// The handle was opened for reading only.
     ReadOnly {
-        /// The file.
+        /// Path of the file.
         path: Arc<Path>,
     },
     /// The requested page lies after the end of its file or region.
@@ -94,7 +94,7 @@ pub enum Error {
     SwapRead {
         /// The number of the swap slot that could not be read.
         slot: u32,
-        /// The cause.
+        /// The error of the device that holds swap.
         source: IoError,
     },
     /// A page already has as many read guards ([`PageRead`](crate::PageRead)) as it can have:
@@ -117,10 +117,10 @@ pub enum Error {
     /// A memory control group cannot be used as asked.
     Group {
         /// The names of the group and its ancestors, the top of the tree first, with slashes between them. The names
-        /// are not known if a file was to be opened in a group that was removed or belongs to another memory. Then the
-        /// word `of` and the path of the file stand in their place.
+        /// are unknown if a file was to be opened in a group that was removed or belongs to another memory. In this
+        /// case, the text is the word `of` and the path of the file.
         name: String,
-        /// The reason.
+        /// The reason why the group cannot be used.
         kind: GroupError,
     },
     /// A text for [`Memory::lru_gen_command`](crate::Memory::lru_gen_command) contains a part that is no command, or a

@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     /// request that finishes after this value is dropped has no receiver.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     pub files: Table,
-    /// The memory control groups; `None` if the memory has no room for groups.
+    /// The memory control groups; `None` if the memory was started without groups.
     groups: Option<Groups>,
     /// The engine's tasks that run now: kswapd and the flushers.
     kernel_tasks: Mutex<Vec<TaskId>>,
@@ -116,7 +116,7 @@ impl Shared {
         self.number
     }
 
-    /// Returns the memory control groups; `None` if the memory has no room for groups.
+    /// Returns the memory control groups; `None` if the memory was started without groups.
     pub fn groups(&self) -> Option<&Groups> {
         self.groups.as_ref()
     }

@@ -1,5 +1,5 @@
 //! Tests of commits (writes that are synced). Synced data survive, whichever thread synced them and however the process
-//! ends. The file in the system is never longer than the file in the memory.
+//! ends. The file on the disk is never longer than the file that the library's users see.
 
 mod common;
 

@@ -142,8 +142,8 @@ fn seal(file: &fs::File, seal: i32) {
     assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seal) }, 0);
 }
 
-/// A file is truncated whose last bytes were never written to the system, so that the system's file must become longer.
-/// The system refuses this, and then nothing is truncated.
+/// The last bytes of a file were never written to the system. A truncation of the file to a length that is still above
+/// the system's length makes the system's file longer. If the system refuses this, nothing is truncated.
 #[test]
 fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
     let (sealed, path) = sealable();
@@ -162,8 +162,8 @@ fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
     memory.check().unwrap();
 }
 
-/// The system refuses to truncate its file. The memory truncates the file nevertheless, and the truncated bytes never
-/// come back.
+/// The kernel refuses to truncate a sealed file. The library still shortens the file as its users see it, and the bytes
+/// beyond the new end never come back.
 #[test]
 fn what_the_system_does_not_cut_off_stays_cut_off_here() {
     const END: u64 = 5 * PAGE + 100;
@@ -264,7 +264,8 @@ fn a_handle_may_end_with_its_thread() {
     assert_eq!(fs::read(&path).unwrap()[..12], [5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 9, 9]);
 }
 
-/// A sync through one handle makes durable what was written through another, and the exact length of the file.
+/// A sync through one handle makes the bytes durable that were written through another handle, and also the exact
+/// length of the file.
 #[test]
 fn a_reader_may_sync_what_a_writer_wrote() {
     let folder = folder();
@@ -297,7 +298,8 @@ fn a_sync_does_not_bring_back_what_others_cut_off() {
     }
 }
 
-/// If a swap file finds no room, an empty file that existed before stays, and a file that was made is removed.
+/// If the disk has too little space for a swap file, an empty file that existed before stays, and a file that was made
+/// for swap is removed.
 #[test]
 fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     let folder = folder();
@@ -353,8 +355,8 @@ fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
     }
 }
 
-/// A write guard holds the page within which the file ends, and fills the whole page. Meanwhile the file becomes
-/// longer. The added bytes are zeroes, in the memory and in the system.
+/// A write guard fills the whole last page of a file, which lies only partly within the file. While the guard exists,
+/// the file becomes longer. The added bytes are zeroes, both in the library's cache and in the kernel's file.
 #[test]
 fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
     const LONG: u64 = 4096 + 904;
@@ -408,7 +410,8 @@ fn is_locked(path: &Path) -> bool {
     refused && std::io::Error::last_os_error().kind() == std::io::ErrorKind::WouldBlock
 }
 
-/// A file is opened without a lock, and then again with one. The second open locks it for all its handles.
+/// A file is opened without a lock, and then again with a lock. The second open locks the file for all handles of the
+/// file.
 #[test]
 fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     let folder = folder();

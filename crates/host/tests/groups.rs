@@ -29,7 +29,8 @@ fn open(memory: &Memory, group: &Group, path: &Path) -> File {
     OpenOptions::new().write(true).create(true).group(group).open(memory, path).expect("it is there")
 }
 
-/// Reads all pages of a file, by copy and in place in turn, and checks that they are of a version.
+/// Reads all pages of a file, and checks that they have the contents of version `version`. Reads even pages by copy,
+/// and odd pages in place.
 fn check(file: &File, pages: u64, version: u64) {
     let mut bytes = vec![0; PAGE as usize];
     for number in 0..pages {
@@ -175,8 +176,8 @@ fn a_protected_file_keeps_its_pages() {
     memory.check().unwrap();
 }
 
-/// A removed group has the pages that were charged to it until they are freed; only then its place is free. Its file
-/// then charges the parent.
+/// The pages of a removed group stay charged to it until they are freed. Only then can a new group get the place of the
+/// removed one. Pages that are read from the removed group's file are charged to the parent group.
 #[test]
 fn a_removed_group_keeps_its_pages_and_its_file_goes_to_the_parent() {
     let (folder, memory) = (folder(), with_groups(2));
@@ -248,7 +249,8 @@ fn threads_are_throttled_above_high() {
     heap.write_at(&vec![2; 2 << 20], 0).unwrap();
 }
 
-/// A thread that pins pages above `high` sleeps at its next miss, in whichever group, and not while it gets the page.
+/// A thread that pins pages beyond the `high` of a group does not sleep in the call that pins a page. It sleeps at its
+/// next miss, even if this miss is charged to another group.
 #[test]
 fn a_thread_pays_for_pinned_pages_at_its_next_call() {
     let (folder, memory) = (folder(), with_groups(2));
@@ -377,8 +379,9 @@ fn use_different_groups(builder: Builder) {
     memory.shutdown().unwrap();
 }
 
-/// Groups are removed while threads of other groups read their pages ahead from swap, and their numbers become those of
-/// groups with another parent. No page is counted for the wrong parent in the end.
+/// Groups are removed while threads of other groups read pages of the removed groups ahead from swap. The numbers of
+/// the removed groups are used again for groups with another parent. In the end, no page is counted for the wrong
+/// parent.
 #[test]
 fn a_group_goes_while_others_read_its_pages_ahead() {
     const PAGES: u64 = 64;

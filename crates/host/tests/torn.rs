@@ -26,7 +26,8 @@ fn kills() -> u64 {
     env::var("HIGHWATER_KILLS").map_or(3, |kills| kills.parse().expect("HIGHWATER_KILLS is a number"))
 }
 
-/// The process that is killed: writes and syncs until then. Does nothing if [`VICTIM`] is not set.
+/// The main function of the process that another test kills: writes and syncs until it is killed. Does nothing if the
+/// environment variable [`VICTIM`] is not set.
 #[test]
 fn victim() {
     let Ok(orders) = env::var(VICTIM) else { return };

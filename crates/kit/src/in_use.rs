@@ -92,7 +92,7 @@ pub fn reads(role: &str, path: &Path, file: &File) -> io::Result<()> {
 /// Registers a folder as a store of runs. The files in it whose names end in `.parquet` belong to the store.
 ///
 /// # Errors
-/// When an option names one of these files, or the folder itself, to be written.
+/// When an option of the command line names one of these files, or the folder itself, as an output.
 pub fn keeps(folder: &Path) -> Result<(), String> {
     let mut known = known();
     let path = plain(folder);

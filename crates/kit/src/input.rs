@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Returns the system's text for an error, without the number that Rust appends.
+/// Returns the text of an I/O error, without the error number that Rust appends.
 #[must_use]
 pub fn why(error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::WouldBlock {
@@ -108,7 +108,7 @@ pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
 /// at the start.
 ///
 /// # Errors
-/// When the file cannot be opened, or an option names it to be written.
+/// When the file cannot be opened, or when an option of the command line names the file as an output.
 #[cfg(not(unix))]
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     let file = File::open(path)?;

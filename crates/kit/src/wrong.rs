@@ -5,7 +5,7 @@ use std::{fmt, path::Path};
 /// A fault in a file that another program or a user wrote, with the place of the fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The file.
+    /// The file that has the fault.
     pub file: String,
     /// The number of the line, from 1; `None` if the fault concerns the whole file.
     pub line: Option<usize>,

@@ -1,6 +1,6 @@
-//! Costs and gains of `lru.admission`, which decides whether a page that was read goes on an LRU list. The example
-//! counts reads of the disk under many access patterns, on the simulator with kernel `highwater` and with each of two
-//! values.
+//! Costs and gains of the choice `lru.admission`, which decides whether a page that was read goes on an LRU list. The
+//! example counts reads of the disk under many access patterns. It runs the kernel `highwater` on the simulator with
+//! each of two values of the choice.
 //!
 //! Run `cargo run --release --package highwater-lab --example admission [PATTERN]`. With PATTERN, only patterns with
 //! this text in their names are run. With `--plot FILE.svg`, the example instead draws how reads of the disk grow with

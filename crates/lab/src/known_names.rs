@@ -1,17 +1,19 @@
-//! Names that users know from Linux, with what corresponds to them in this program: the file `names.toml`.
+//! Names that users know from Linux, each with the key or counter of this program that corresponds to it. They come
+//! from the file `names.toml`.
 
 use placed::{Error, Node};
 use serde::Deserialize;
 use std::sync::LazyLock;
 
-/// A group of names that users know from Linux, such as sysctls, with an explanation of what this program has in their
-/// place.
+/// A group of names that users know from Linux, such as sysctls, with an explanation of how this program models the
+/// named things, or of what it has instead.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Known {
     /// The names in the group. A name begins with its folder in `/proc/sys`, if it has one: `vm.swappiness`.
     pub names: Vec<String>,
-    /// How this program models the named thing, or what this program has in its place.
+    /// The explanation: it says how this program models the named thing, or what this program has in place of the
+    /// thing.
     pub says: String,
     /// Keys of kernel, machine and experiment files that correspond to the names.
     #[serde(default)]

@@ -997,7 +997,7 @@ fn a_key_is_told_where_it_belongs() {
     }
 }
 
-/// The policy `own` is one that a program supplies; this program supplies none.
+/// The policy `own` stands for a policy that the calling program supplies. The program under test supplies none.
 #[test]
 fn a_policy_that_nobody_brought_is_wrong_usage() {
     let kernel = "highwater+lru.policy=own";

@@ -74,7 +74,7 @@ fn pages() -> Vec<PathBuf> {
 #[derive(Debug)]
 struct Block {
     line: usize,
-    /// The words after the opening fence.
+    /// The words after the opening fence of the block, such as its language.
     info: String,
     text: String,
 }
@@ -138,7 +138,7 @@ impl Desk {
         name.strip_prefix("./").map_or_else(|| root().join(name), |name| self.path(name))
     }
 
-    /// Checks a block. Faults are collected.
+    /// Checks a code block of the page, and records the faults in it.
     fn look_at(&self, Block { info, text, .. }: &Block, compiled: &dyn Fn() -> bool) {
         let (language, rest) = info.split_once(' ').unwrap_or((info, ""));
         match (language, rest.split_once(' ').unwrap_or((rest, ""))) {
@@ -178,7 +178,7 @@ impl Desk {
         }
     }
 
-    /// Checks that a file has these lines in this order.
+    /// Checks that a file contains the lines `lines` in this order. Other lines may stand between them.
     fn stand_in(&self, file: &str, lines: &[&str]) {
         let text = read(&self.file(file));
         // A page names the crate by `lab`, where the file itself has `crate`.
@@ -193,7 +193,8 @@ impl Desk {
         }
     }
 
-    /// Reads a kernel, machine, experiment or sweep file, and keeps it for later commands of the page.
+    /// Reads a kernel, machine, experiment or sweep file that a page shows, and keeps it for later commands of the
+    /// page. Notes a fault if the file cannot be read, or, with `is_refused`, if it can.
     fn load(&self, text: &str, is_refused: bool) {
         let has = |key: &str| text.lines().any(|line| line.starts_with(key));
         let name = match (has("workload ="), has("[cpu]"), has("experiments =")) {

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// Memory of the library, pages. The smallest possible memory is 4 MiB.
 const HOST_PAGES: u64 = 2048;
 
-/// Memory of the limited process, pages, including room for the program itself.
+/// Memory that the process under a limit may use, pages. The program itself takes a part of it.
 const LINUX_PAGES: u64 = 6144;
 
 /// Environment variables for the cgroup and the folder of the process that this test starts.

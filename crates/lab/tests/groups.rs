@@ -32,7 +32,8 @@ fn file(folder: &Path, name: &str, text: &str) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// An experiment with the groups `groups`, and a machine with a group `old`.
+/// Writes an experiment with the groups `groups`, and its machine, which has a group `old`. Returns the path of the
+/// experiment's file.
 fn experiment(folder: &Path, groups: &str) -> String {
     file(folder, "machine.toml", "base = \"randread-512m\"\n[[group]]\nname = \"old\"\nmax_mib = 64\nlow_mib = 2\n");
     let text = format!(

@@ -141,7 +141,7 @@ fn an_interrupt_ends_the_guest_and_removes_its_disks() {
     assert!(is_empty(folder.path()), "its disks are gone");
 }
 
-/// Returns the beginning of a kernel image, with the parts that are read.
+/// Returns the beginning of a kernel image, with the fields that the code under test reads.
 fn header() -> Vec<u8> {
     let mut bytes = vec![0; 0x1000];
     let parts: [(usize, &[u8]); 5] = [
@@ -155,14 +155,14 @@ fn header() -> Vec<u8> {
     bytes
 }
 
-/// A stand-in for QEMU that runs a script. In the script, `$console` is the file of the console.
+/// A fake QEMU, which runs a script instead of a guest. In the script, `$console` is the file of the console.
 struct StandIn {
     folder: tempfile::TempDir,
     files: tempfile::TempDir,
 }
 
 impl StandIn {
-    /// Makes a stand-in that runs the shell commands `acts`; none if other tools are missing.
+    /// Makes a fake QEMU that runs the shell commands `acts`; none if other tools that guests need are missing.
     fn new(acts: &str) -> Option<Self> {
         if let Err(missing) = guest::disk::check_tools() {
             println!("skipped: {missing}");

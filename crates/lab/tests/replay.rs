@@ -20,7 +20,8 @@ impl Desk {
         fs::write(self.path(name), contents).expect("a temporary file");
     }
 
-    /// Runs a command that must end with a status. Returns what it prints and what it says. Words are split at blanks.
+    /// Runs the command `line`, which must end with the exit status `status`. Returns the command's standard output and
+    /// standard error. Words of the line are split at blanks.
     fn ends(&self, status: i32, line: &str) -> (String, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
         let output = command.args(line.split(' ')).current_dir(self.0.path()).output().expect("the binary was built");
@@ -34,7 +35,7 @@ impl Desk {
     }
 }
 
-/// A hundred keys round and round.
+/// Returns the text of a trace that requests a hundred keys in a loop, twenty times.
 fn round() -> String {
     (0..2000).map(|n| format!("{}\n", n % 100)).collect()
 }
@@ -144,7 +145,7 @@ fn wrong_usage_and_wrong_traces_are_told() {
     }
 }
 
-/// The miss ratios of libCacheSim on its sample trace, from the file of the trace.
+/// Replays the file of libCacheSim's sample trace. The miss ratios are those that libCacheSim itself finds.
 #[test]
 fn a_block_trace_is_split_into_pages() {
     let Some(folder) = std::env::var_os("HIGHWATER_TRACES").map(PathBuf::from) else {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 const PAGE: &str = "docs/mechanisms/since.md";
 
-/// The release that the table compares others with. Only later releases have rows.
+/// The release with which the page's table compares all later releases. Only the later releases have rows in the table.
 const FIRST: Version = (3, 10);
 
 /// A kernel file of a release after [`FIRST`].

@@ -36,8 +36,9 @@ fn rows((experiment, scale, set): (&str, &str, &str), runs: usize) -> Vec<TableR
     table.rows.into_iter().filter(|row| table.main_rows.contains(&row.name)).collect()
 }
 
-/// Returns how many comparisons, each between `seeds` seeds and as many other seeds, are told apart: once with seeds
-/// paired by position and once with seeds as sets. Also returns the number of comparisons.
+/// Makes comparisons, each between `seeds` seeds of a row and as many other seeds of the row. Returns how many
+/// comparisons find a difference: first with seeds paired by position, then with seeds as independent sets. Also
+/// returns the number of comparisons.
 fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
     let (mut found, mut times) = ([0, 0], 0);
     for both in row.cells[0].samples.chunks_exact(2 * seeds).take(TIMES) {
@@ -53,7 +54,8 @@ fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
     (found, times)
 }
 
-/// Returns whether the values of a row differ enough from each other. Equal values can never be told apart.
+/// Returns whether more than one in 50 of the values of a row are distinct. Two samples of equal values can never be
+/// told apart.
 fn differs(row: &TableRow) -> bool {
     let mut values: Vec<u64> = row.cells[0].samples.iter().map(|sample| sample.value.to_bits()).collect();
     let all = values.len();

@@ -439,7 +439,8 @@ pub fn tasks_that_relax_let_others_run<G: Ground>() {
     G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
 }
 
-/// Tests that a task waits, and holds a lock, as usual while it reports to a profile or trace ([`crate::Observe`]).
+/// Tests that spans and notes for a profile or trace ([`crate::Observe`]) change nothing: a task that reports them
+/// waits, and holds a lock, as usual.
 pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     G::run(
         &[

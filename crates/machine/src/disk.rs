@@ -34,9 +34,9 @@ pub struct Request {
 pub enum IoError {
     /// The device reported an error.
     Device,
-    /// The device has no room.
+    /// The device has no free blocks.
     NoSpace,
-    /// A read went beyond the end of the file, because another process had made the file shorter.
+    /// A read reached beyond the end of the device's file, because another process had truncated the file.
     Truncated,
     /// The contents of a block that was read are not those that this program last read from the block or wrote to it.
     Checksum,

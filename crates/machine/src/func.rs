@@ -95,7 +95,7 @@ pub enum Func {
     ShrinkActiveList,
     /// `shrink_slab` shrinks object caches.
     ShrinkSlab,
-    /// `congestion_wait` sleeps until a congested device queue has room.
+    /// `congestion_wait` sleeps until a device queue is no longer congested.
     CongestionWait,
     /// `wait_iff_congested` sleeps if a queue and a zone are congested.
     WaitIffCongested,

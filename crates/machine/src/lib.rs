@@ -57,7 +57,7 @@ pub struct Ticket(pub u64);
 ///
 /// * "May be called in any context" means: by a task, also while the task holds locks and slots; in interrupt context;
 ///   and before any task runs.
-/// * "May sleep" means: only by a task that holds no lock and no slot.
+/// * "May sleep" means: only by a task that holds no lock and no per-CPU slot.
 ///
 /// *The machine promises* that any number of tasks may call methods at the same time, and that a method that may be
 /// called in any context waits for no other task. The machine panics where a method says so. It may also panic to
@@ -87,7 +87,7 @@ pub trait Machine: Observe + Sized + 'static {
 
     /// Sleeps for `time`. Only a kill of the calling task ends the sleep earlier.
     ///
-    /// May sleep, so only a task that holds no lock and no slot may call it.
+    /// May sleep, so only a task that holds no lock and no per-CPU slot may call it.
     fn pause(&self, time: Nanos);
 
     // ---- CPUs ----
@@ -148,7 +148,7 @@ pub trait Machine: Observe + Sized + 'static {
     /// Returns the time left until the deadline: 0 after the deadline, and `Nanos(u64::MAX)` without a deadline.
     /// Whatever the result, the engine then checks again the condition for which it waits.
     ///
-    /// May sleep, so only a task that holds no lock and no slot may call it.
+    /// May sleep, so only a task that holds no lock and no per-CPU slot may call it.
     fn sleep(&self, queue: &Self::WaitQueue, ticket: Ticket, deadline: Option<Nanos>) -> Nanos;
 
     /// Wakes every task that sleeps at `queue`. A task that took its ticket before this call, and calls
@@ -204,12 +204,12 @@ pub trait Machine: Observe + Sized + 'static {
     /// has done something. The call takes no simulated time. So the loop or the other task must spend time by itself
     /// ([`Machine::spend`]); otherwise simulated time would stand still.
     ///
-    /// May sleep, so only a task that holds no lock and no slot may call it.
+    /// May sleep, so only a task that holds no lock and no per-CPU slot may call it.
     fn relax(&self);
 
     /// Offers the CPU to other tasks during long work. A machine that preempts tasks need not do anything here.
     ///
-    /// May sleep, so only a task that holds no lock and no slot may call it.
+    /// May sleep, so only a task that holds no lock and no per-CPU slot may call it.
     fn cond_resched(&self);
 
     /// Returns whether another task should get the caller's CPU now, so that [`Machine::cond_resched`] would yield the
@@ -224,7 +224,7 @@ pub trait Machine: Observe + Sized + 'static {
     // ---- devices ----
 
     /// Hands a request to its device. If the device's queue is full, waits for a place in the queue; a kill of the task
-    /// does not end this wait. May sleep, so only a task that holds no lock and no slot may call it.
+    /// does not end this wait. May sleep, so only a task that holds no lock and no per-CPU slot may call it.
     ///
     /// The machine returns the request once, through [`Completions::complete`], maybe before `submit` returns. A write
     /// stores the bytes that its frames have at some time before the request is returned. A machine may hold back the
@@ -236,7 +236,7 @@ pub trait Machine: Observe + Sized + 'static {
     /// devices whenever the task sleeps, and before this method returns. The default implementation holds back no
     /// request.
     ///
-    /// May sleep, so only a task that holds no lock and no slot may call it.
+    /// May sleep, so only a task that holds no lock and no per-CPU slot may call it.
     #[doc(alias = "blk_start_plug")]
     fn plugged<T>(&self, work: impl FnOnce() -> T) -> T {
         work()

@@ -127,8 +127,8 @@ pub enum WaitReason {
     RefusedWrites,
     /// The reclaims of a request for memory freed nothing. The task pauses before it tries again.
     FruitlessReclaim,
-    /// A request for memory got no page after a reclaim. The task waits until a device's queue has room, and tries
-    /// again.
+    /// A request for memory got no page after a reclaim. The task waits until a device's queue has a free place, and
+    /// tries again.
     Retry,
     /// Memory is exhausted. The task waits for the memory of a process that was killed.
     OomKill,
@@ -142,7 +142,7 @@ pub enum WaitReason {
     /// More pages are under writeback than reclaim allows (`throttle_vm_writeout`).
     VmWriteout,
     /// The task (kswapd, or a task in direct reclaim) has finished a pass over the zones, and waits until a device's
-    /// queue has room before it begins the next pass.
+    /// queue has a free place before it begins the next pass.
     ReclaimPass,
     /// The task's reclaim met dirty pages, or pages under writeback. The task waits until pages have been written.
     UnwrittenPages,

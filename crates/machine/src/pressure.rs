@@ -74,7 +74,7 @@ impl Averages {
         }
     }
 
-    /// Returns the averages over 10, 60 and 300 s, in percent.
+    /// Returns the share of time in which tasks were stalled, averaged over 10, 60 and 300 s, percent.
     #[must_use]
     pub fn percent(&self) -> [f64; 3] {
         self.0.map(|share| share * 100.0)

@@ -6,7 +6,7 @@ use machine::Nanos;
 use recordings::PAGE_KIB;
 use recordings::format::Recording;
 
-/// How a column of a recording is converted to a counter or a level of `/proc/vmstat`.
+/// The conversion of a column of a recording to a counter or a level of `/proc/vmstat`.
 enum Is {
     /// The column is a rate per second. This factor converts the rate to the unit of the counter, pages or events.
     Rate(f64),

@@ -41,8 +41,9 @@ pub struct Wait {
     pub on: String,
     /// Duration of the wait.
     pub time: Nanos,
-    /// The tasks that made the task wait, because they held the thing or did the work that it waited for. Each is
-    /// described in words, with the time for which it did so during the wait. The longest time comes first.
+    /// The tasks for which the stalled task waited: each held the lock, or did the work, that the wait was for. Each
+    /// entry has a description in words, and the time for which that task did so during the wait. The longest time
+    /// comes first.
     pub held_by: Vec<(String, Nanos)>,
 }
 
@@ -322,7 +323,7 @@ impl Look<'_> {
         of.min_by_key(|(time, _)| *time).map(|(_, func)| func)
     }
 
-    /// Describes a task by its name and the function that it was in at the moment `at`.
+    /// Returns a task's name and, if recorded, the kernel function that the task was in at the moment `at`.
     fn words(&self, task: TaskId, at: Nanos) -> String {
         match self.function_of(task, at) {
             Some(func) => format!("{} (in {})", self.name(task), func.name()),
@@ -371,8 +372,8 @@ impl Look<'_> {
         }
     }
 
-    /// Adds to `others` the tasks whose work `task` waited for between `from` and `to` because of `reason`, each with
-    /// the time that it spent on this work.
+    /// Finds the tasks that, between `from` and `to`, did work of the kind for which `task` waited. `reason` tells this
+    /// kind. Adds each of these tasks to `others`, with the time that it spent on the work.
     fn others(&self, task: TaskId, reason: WaitReason, from: Nanos, to: Nanos, others: &mut BTreeMap<String, Nanos>) {
         let does: fn(Func) -> bool = match reason {
             WaitReason::DirectReclaimers

@@ -1,9 +1,9 @@
-//! What came of a recording, in words.
+//! Describes the results of a recording in words.
 
 use crate::session::{Options, Recorded};
 use kit::words::counted;
 
-/// Lines of what was not seen that are shown; the record has all.
+/// Largest number of lines about unseen activity that are shown. The record has all lines.
 const NOT_SEEN_MAX: usize = 8;
 
 /// Returns the answer: what was recorded, where it is, what was not seen, and what to do next.

@@ -1,4 +1,4 @@
-//! What kind of program a file is: whether the library for recording can be loaded into it.
+//! Examines a program's file to find out whether the recording library (the shim) can be loaded into the program.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -6,27 +6,28 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// A program, by how it is started.
+/// The kind of a program, by the way in which it is started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// The loader of this machine's libc loads it.
+    /// A program that the dynamic loader of this computer's glibc loads. The loader can load the shim into it.
     Dynamic,
-    /// It needs no loader, so nothing is loaded into it.
+    /// A static program. It has no dynamic loader, so no library can be loaded into it.
     Static,
-    /// Another libc's loader loads it.
+    /// A program with the dynamic loader of another libc. The text names this loader.
     OtherLibc(String),
-    /// It is for another machine, such as one of 32 bits.
+    /// A program for another kind of processor, such as one with 32 bits.
     OtherMachine,
-    /// It gets rights of its file's owner or group; the loader ignores what users want loaded.
+    /// A program that gets the rights of its file's owner or group (set-user-ID, set-group-ID). For such a program, the
+    /// dynamic loader ignores `LD_PRELOAD`.
     Privileged,
-    /// A script; this is its interpreter.
+    /// A script. The path is that of its interpreter.
     Script(PathBuf),
-    /// It is none of these, or cannot be read.
+    /// A file of another kind, or one that cannot be read.
     Unknown,
 }
 
 impl Program {
-    /// Looks at a file.
+    /// Returns the kind of the program in the file `path`.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         let Ok(mut file) = File::open(path) else { return Self::Unknown };
@@ -51,7 +52,8 @@ impl Program {
         }
     }
 
-    /// Looks at a file, and through scripts at their interpreters.
+    /// Returns the kind of the program in the file `path`. If the file is a script, returns the kind of its
+    /// interpreter.
     #[must_use]
     pub fn through_scripts(path: &Path) -> Self {
         let mut program = Self::of(path);
@@ -62,7 +64,8 @@ impl Program {
         program
     }
 
-    /// Returns why the library cannot be loaded; `None` if it can, or if that is not known.
+    /// Returns the reason why the recording library (the shim) cannot be loaded into the program, in words. Returns
+    /// `None` if it can be loaded, or if this is unknown.
     #[must_use]
     pub fn why_not(&self) -> Option<String> {
         match self {

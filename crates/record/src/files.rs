@@ -13,19 +13,19 @@ pub type Device = [u32; 2];
 /// A file that was opened.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Its path, or an empty text if it is not known.
+    /// Path of the file; empty if unknown.
     pub name: Vec<u8>,
-    /// Its device.
+    /// The device that holds the file.
     pub device: Device,
-    /// Its inode.
+    /// Inode number of the file.
     pub inode: u64,
-    /// When it was made, mixed into one word; 0 if that is not known.
+    /// A hash of the time at which the file was created; 0 if unknown.
     birth: u32,
-    /// Size when it was first seen, bytes.
+    /// Size of the file when the recording first met it, bytes.
     pub first_bytes: u64,
-    /// Size as far as it is known, bytes.
+    /// Last known size of the file, bytes.
     pub bytes: u64,
-    /// Whether its last name is gone.
+    /// True if the file's last name was removed.
     pub is_deleted: bool,
 }
 
@@ -37,16 +37,17 @@ pub struct Files {
     systems: BTreeMap<Device, System>,
 }
 
-/// What is known of a file system, by its device.
+/// The known facts about a file system, which is found by its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct System {
-    /// Its type, such as `ext4`; empty if it is not known.
+    /// Type of the file system, such as `ext4`; empty if unknown.
     kind: String,
-    /// `read_ahead_kb` of its disk.
+    /// `read_ahead_kb` of the file system's disk; `None` if unknown.
     readahead_kib: Option<u64>,
 }
 
-/// File systems without files on a disk: what is read there is made by the kernel, and not cached in pages.
+/// Types of file systems whose files are not on a disk. The kernel generates the contents of such files when they are
+/// read, and does not keep them in the page cache.
 const PSEUDO: [&str; 20] = [
     "autofs",
     "binfmt_misc",
@@ -82,7 +83,8 @@ impl Files {
         files
     }
 
-    /// Learns the types of file systems from the text of `mountinfo`.
+    /// Reads the types of the mounted file systems from the text of `mountinfo`, and looks up the readahead of their
+    /// disks.
     fn look_at_mounts(&mut self, text: &str) {
         for line in text.lines() {
             let Some((before, behind)) = line.split_once(" - ") else { continue };
@@ -106,7 +108,7 @@ impl Files {
         PSEUDO.contains(&&*self.system(device).kind)
     }
 
-    /// Returns the number of the file, a new one if the file is new. The name may be empty.
+    /// Returns the record's number of a file. A file that was not met before gets a new number. The name may be empty.
     ///
     /// A file with the same inode and another time of birth is another file.
     pub fn enter(&mut self, device: Device, inode: u64, birth: u32, bytes: u64, name: &[u8]) -> u32 {
@@ -128,36 +130,37 @@ impl Files {
         number
     }
 
-    /// Removes the inode: another file may get it. Returns the number of the file that had it.
+    /// Notes that the file with this inode was deleted, so that a new file may get the inode. Returns the number of the
+    /// deleted file; `None` if the file was not seen before.
     pub fn delete(&mut self, device: Device, inode: u64) -> Option<u32> {
         let number = self.by_inode.remove(&(device, inode))?;
         self.all[number as usize].is_deleted = true;
         Some(number)
     }
 
-    /// Returns the number of a file that was seen.
+    /// Returns the number of the file with this inode; `None` if the file was not seen.
     #[must_use]
     pub fn number(&self, device: Device, inode: u64) -> Option<u32> {
         self.by_inode.get(&(device, inode)).copied()
     }
 
-    /// Returns a file.
+    /// Returns the file with a number; `None` if there is none.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut File> {
         self.all.get_mut(number as usize)
     }
 
-    /// Returns a file.
+    /// Returns the file with the number `number`; `None` if there is none.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&File> {
         self.all.get(number as usize)
     }
 
-    /// Returns all files.
+    /// Returns all files, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &File> {
         self.all.iter()
     }
 
-    /// Looks at the files' sizes now, where they still have their names.
+    /// Updates the size of each file that still exists under its recorded name.
     pub fn look_again(&mut self) {
         for file in &mut self.all {
             let path = Path::new(std::ffi::OsStr::from_bytes(&file.name));
@@ -181,7 +184,7 @@ impl Files {
         self.systems.get(&file.device).map_or("", |system| &system.kind)
     }
 
-    /// Returns `read_ahead_kb` of each device that has a file of the record.
+    /// Returns `read_ahead_kb` of each device that holds a recorded file, as a JSON object with keys such as `8:1`.
     #[must_use]
     pub fn readahead(&self) -> Value {
         let used = self.systems.iter().filter(|(device, _)| self.iter().any(|file| file.device == **device));
@@ -189,7 +192,8 @@ impl Files {
         Value::Object(found.collect())
     }
 
-    /// Returns what is known of each file, by number: device, inode, file system, sizes.
+    /// Returns the known facts about each file as JSON, in order of the files' numbers: device, inode, file system,
+    /// sizes.
     #[must_use]
     pub fn described(&self) -> Value {
         let one = |file: &File| {
@@ -206,20 +210,20 @@ impl Files {
     }
 }
 
-/// Returns a device in the form `8:1`.
+/// Returns the text of a device in the form `8:1`: major number, colon, minor number.
 #[must_use]
 pub fn text_of([major, minor]: Device) -> String {
     format!("{major}:{minor}")
 }
 
-/// Reads a device in the form `8:1`.
+/// Reads a device from a text such as `8:1`: major number, colon, minor number. Returns `None` for any other text.
 #[must_use]
 pub fn device_of(text: &str) -> Option<Device> {
     let (major, minor) = text.split_once(':')?;
     Some([major.parse().ok()?, minor.parse().ok()?])
 }
 
-/// Returns `read_ahead_kb` that the kernel uses for a device; a partition has that of its disk.
+/// Returns the value of `read_ahead_kb` that the kernel uses for a device. A partition has the value of its disk.
 fn readahead_kib(device: Device) -> Option<u64> {
     let device = text_of(device);
     let files = [

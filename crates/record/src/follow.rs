@@ -13,24 +13,24 @@ use trace::{Flags, Operation, Request};
 /// Sums over the requests of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Requests of all kinds.
+    /// Number of requests of all kinds.
     pub requests: u64,
-    /// Reads, and their bytes.
+    /// Number of read requests.
     pub reads: u64,
-    /// Bytes of the reads.
+    /// Number of bytes that all reads together transferred.
     pub read_bytes: u64,
-    /// Writes.
+    /// Number of write requests.
     pub writes: u64,
-    /// Bytes of the writes.
+    /// Number of bytes that all writes together transferred.
     pub written_bytes: u64,
-    /// Touches of pages of mappings.
+    /// Number of recorded touches (reads or writes) of mapped pages.
     pub touches: u64,
-    /// Mappings of files.
+    /// Number of times that a file was mapped.
     pub mappings: u64,
 }
 
 impl Sums {
-    /// Adds a request.
+    /// Adds a request to the sums.
     pub fn add(&mut self, request: &Request) {
         self.requests += 1;
         match request.operation {
@@ -52,21 +52,21 @@ impl Sums {
 /// The state of files and processes that follows from the events of the shim.
 #[derive(Debug)]
 pub struct Follower {
-    /// The files.
+    /// The files that were opened so far.
     pub files: Files,
-    /// The tasks.
+    /// The tasks (threads) that were seen so far.
     pub tasks: Tasks,
     /// For each open file description: its file, or `None` if the file is one of the kernel's own.
     handles: HashMap<u32, Option<u32>>,
-    /// For each process that is about to become another program: the program's path.
+    /// For each process that has called `execve`, and has not yet become the new program: the path of this program.
     starting: BTreeMap<u32, Vec<u8>>,
-    /// Programs that were started and cannot be followed, with the reason.
+    /// Programs that were started but cannot be recorded, by path, each with the reason.
     pub not_followed: BTreeMap<Vec<u8>, String>,
     /// Processes into which the shim was loaded, now or earlier.
     pub processes: BTreeSet<u32>,
-    /// Openings of files that the kernel makes when they are read.
+    /// Number of times that a file was opened whose contents the kernel generates, such as a file of `/proc`.
     pub pseudo: u64,
-    /// Events that made no sense, since others before them were lost.
+    /// Number of events that could not be interpreted, because earlier events were lost.
     pub lost: u64,
 }
 
@@ -77,7 +77,7 @@ impl Default for Follower {
 }
 
 impl Follower {
-    /// Begins.
+    /// Returns the state before the first event: no files and no tasks.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -92,7 +92,8 @@ impl Follower {
         }
     }
 
-    /// Takes an event with its text. Returns the request that it is, if it is one.
+    /// Applies an event, with its text, to the state. Returns the request that the event describes; `None` if the event
+    /// describes no request.
     pub fn take(&mut self, event: &Event, text: &[u8]) -> Option<Request> {
         let time_us = event.time_ns / 1000;
         let len = if event.flags & flag::LEN_IN_PAGES != 0 { u64::from(event.len) << 12 } else { event.len.into() };
@@ -136,7 +137,7 @@ impl Follower {
         }
     }
 
-    /// A process is about to become the program at `path`.
+    /// Handles the event that a process is about to become the program at `path`.
     fn starts(&mut self, process: u32, is_spawned: bool, path: &[u8]) {
         // A child by `posix_spawn` may have told of itself before its parent does.
         if is_spawned && self.processes.contains(&process) {
@@ -156,7 +157,7 @@ impl Follower {
         }
     }
 
-    /// A process or a thread was started.
+    /// Handles the event that a process or a thread was started.
     fn forked(&mut self, event: &Event, request: Request) -> Option<Request> {
         let time_us = request.time_us;
         let (starter, new) = match event.kind {
@@ -212,7 +213,7 @@ impl Follower {
         Some(Request { operation: Operation::Delete, file, offset: 0, len: 0, handle: 0, ..request })
     }
 
-    /// A file has another name. The record keeps the first; the sizes at the end are looked up under the last.
+    /// Handles the renaming of a file: records the new name if no name of the file was known before.
     fn rename(&mut self, event: &Event, text: &[u8]) {
         let Some(number) = self.files.number(device(event.handle), event.offset) else { return };
         let mut names = text.split(|byte| *byte == 0);
@@ -223,7 +224,7 @@ impl Follower {
         }
     }
 
-    /// What is done to an open file.
+    /// Handles an event of an open file. Returns the request for the event; `None` if there is none.
     fn access(&mut self, event: &Event, mut request: Request) -> Option<Request> {
         let Some(of_handle) = self.handles.get(&event.handle) else {
             self.lost += 1;
@@ -253,7 +254,8 @@ impl Follower {
         Some(request)
     }
 
-    /// Looks at the programs that were started and of which no process told of itself.
+    /// Checks each program that was started and whose process never reported to the recorder. If the library for
+    /// recording cannot be loaded into the program, records the reason in `not_followed`.
     pub fn end(&mut self) {
         for (_, path) in std::mem::take(&mut self.starting) {
             let program = Program::through_scripts(Path::new(OsStr::from_bytes(&path)));
@@ -264,7 +266,7 @@ impl Follower {
     }
 }
 
-/// Returns the device that an event has in one number.
+/// Unpacks the major and the minor number of a device from the number that an event holds.
 const fn device(packed: u32) -> Device {
     [packed >> 20, packed & 0xf_ffff]
 }

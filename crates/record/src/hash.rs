@@ -4,7 +4,7 @@
 use sha2::{Digest as _, Sha256};
 use std::io;
 
-/// Hides names under a key.
+/// A hasher that replaces names by hashes under a secret key.
 #[derive(Clone)]
 pub struct Hasher {
     key: Vec<u8>,
@@ -27,7 +27,7 @@ impl Hasher {
         Ok(Self { key })
     }
 
-    /// Makes a hasher with a key: records with the same key have equal hashes for equal names.
+    /// Creates a hasher with the key `key`. Equal names have equal hashes in all records whose hashers have equal keys.
     #[must_use]
     pub fn with_key(key: &[u8]) -> Self {
         Self { key: key.to_vec() }

@@ -1,8 +1,8 @@
 //! Records what a running program does to files and memory, as a trace in the format `.hwtrace`.
 //!
-//! Two means: the *shim*, a library that the loader puts into the program (`LD_PRELOAD`), for users; and *tracefs*, the
-//! kernel's tracing, for root. Both give requests of the crate `trace`. Meanwhile the program's memory is looked at.
-//! docs/record.md says what each means costs and cannot see.
+//! There are two means of recording. The *shim* is a library that the loader puts into the program (`LD_PRELOAD`); any
+//! user may use it. *tracefs* is the kernel's tracing, for root. Both give requests of the crate `trace`. The program's
+//! memory is sampled meanwhile. docs/record.md says what each means costs and what it cannot see.
 //!
 //! - [`session`] runs the command and writes the record; [`answer`] says in words what came of it.
 //! - `shim/` is the library itself, a crate of its own that the build script compiles; `ring` is the memory that both

@@ -1,4 +1,4 @@
-//! The course of a program's memory: what `/proc` and its cgroup say, every so often.
+//! The memory of a recorded program over time: figures from `/proc` and from the program's cgroup, read at intervals.
 
 use crate::working_set;
 use figures::cgroup::{Cgroup, Version};
@@ -7,22 +7,22 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Most samples that are kept: beyond, every second one is dropped.
+/// Largest number of memory samples that are kept. When it is reached, every second sample is dropped.
 const SAMPLES_MAX: usize = 8192;
 
-/// How memory is to be watched.
+/// The options by which the memory of recorded processes is sampled.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Interval between two looks.
+    /// Interval between two samples of memory.
     pub every: Duration,
-    /// Interval over which the touched anonymous memory is measured; `None`: it is not.
+    /// Interval over which the anonymous memory that is touched is measured; `None` if it is not measured.
     pub working_set: Option<Duration>,
-    /// The cgroup of the program, if it has one of its own.
+    /// The cgroup that contains only the recorded program; `None` if there is no such cgroup.
     pub cgroup: Option<Cgroup>,
 }
 
-/// Memory at one time, bytes. Fields from `anon` to `page_tables` are sums over the processes: pages that several share
-/// are counted for each.
+/// The memory of the recorded processes at one time, bytes. The fields from `anon` to `page_tables` are sums over the
+/// processes, so a page that several processes share is counted once for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     time_us: u64,
@@ -32,12 +32,12 @@ pub struct Sample {
     shmem: u64,
     swap: u64,
     page_tables: u64,
-    /// Of the cgroup: anonymous memory, page cache, kernel memory.
+    /// The cgroup's anonymous memory, page cache and kernel memory, bytes; `None` without a cgroup.
     cgroup: Option<[u64; 3]>,
 }
 
 impl Sample {
-    /// Returns anonymous and shared memory that is resident.
+    /// Returns the resident anonymous and shared memory of the processes, bytes.
     const fn resident(&self) -> u64 {
         self.anon + self.shmem
     }
@@ -63,12 +63,12 @@ impl Sample {
 
 const CGROUP_FIELDS: [&str; 3] = ["cgroup_anon_bytes", "cgroup_cache_bytes", "cgroup_kernel_bytes"];
 
-/// The course of memory, and of the working set.
+/// Samples of memory and of the working set over the time of a recording.
 #[derive(Debug)]
 pub struct Course {
     watch: Watch,
     samples: Vec<Sample>,
-    /// Of so many looks, one is kept.
+    /// The interval between kept samples: one sample out of `thinned` is kept.
     thinned: u32,
     looks: u32,
     next: Instant,
@@ -76,12 +76,12 @@ pub struct Course {
     peak_resident: u64,
     working_sets: Vec<working_set::Sample>,
     next_set: Instant,
-    /// Processes whose touched pages were forgotten at the last look.
+    /// Processes whose accessed bits were cleared at the last measurement of the working set.
     cleared: BTreeSet<u32>,
 }
 
 impl Course {
-    /// Begins.
+    /// Returns a course without samples. The first sample is due at once.
     #[must_use]
     pub fn new(watch: Watch) -> Self {
         let now = Instant::now();
@@ -99,13 +99,14 @@ impl Course {
         }
     }
 
-    /// Returns whether it is time to look.
+    /// Returns whether the next sample of memory is due.
     #[must_use]
     pub fn is_due(&self) -> bool {
         Instant::now() >= self.next
     }
 
-    /// Looks at these processes.
+    /// Takes a sample of the memory of `processes`. Also measures the working set if its interval is over. `time_us` is
+    /// the time of the sample.
     pub fn look(&mut self, time_us: u64, processes: &BTreeSet<u32>) {
         let now = Instant::now();
         // After a long pause the lost looks are not made up for.
@@ -166,31 +167,33 @@ impl Course {
         sample
     }
 
-    /// Returns the highest resident memory that is no file, bytes.
+    /// Returns the largest resident memory of the processes without pages of files, bytes.
     #[must_use]
     pub const fn peak_resident(&self) -> u64 {
         self.peak_resident
     }
 
-    /// Returns the highest kernel memory of the cgroup; without a cgroup, of page tables.
+    /// Returns the largest kernel memory of the cgroup, bytes; without a cgroup, the largest size of the processes'
+    /// page tables.
     #[must_use]
     pub fn peak_kernel(&self) -> u64 {
         self.peak.cgroup.map_or(self.peak.page_tables, |[_, _, kernel]| kernel)
     }
 
-    /// Returns whether kernel memory is all that the cgroup has.
+    /// Returns whether [`Self::peak_kernel`] is all kernel memory of a cgroup, and not only page tables.
     #[must_use]
     pub const fn has_cgroup(&self) -> bool {
         self.watch.cgroup.is_some()
     }
 
-    /// Returns the samples for the metadata of a trace.
+    /// Returns the samples of memory as JSON, for the metadata of a trace.
     #[must_use]
     pub fn described(&self) -> Value {
         Value::Array(self.samples.iter().map(Sample::described).collect())
     }
 
-    /// Returns the peaks for the metadata of a trace: of each kind of memory at its own time.
+    /// Returns the largest value of each kind of memory as JSON, for the metadata of a trace. The values may be of
+    /// different times.
     #[must_use]
     pub fn peaks(&self) -> Value {
         let mut peaks = self.peak.described();
@@ -203,7 +206,7 @@ impl Course {
         peaks
     }
 
-    /// Returns the working sets for the metadata of a trace.
+    /// Returns the measured working sets as JSON, for the metadata of a trace; `None` if they were not measured.
     #[must_use]
     pub fn working_sets(&self) -> Option<Value> {
         let interval = self.watch.working_set?;
@@ -214,7 +217,7 @@ impl Course {
     }
 }
 
-/// Returns the number behind a name in a text of `/proc`, such as `RssAnon:   123 kB`.
+/// Returns the number, KiB, that follows `name` in a text of `/proc`, such as 123 in `RssAnon:   123 kB`.
 pub fn kib(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok())
 }
@@ -233,7 +236,7 @@ fn of_cgroup(cgroup: &Cgroup) -> [u64; 3] {
     }
 }
 
-/// Returns a process and all that descend from it.
+/// Returns the given processes and all their descendants.
 #[must_use]
 pub fn descendants(roots: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();

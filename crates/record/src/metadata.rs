@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use std::fs;
 use trace::{Metadata, Names};
 
-/// Returns the names of files and of tasks, by number.
+/// Returns the names of all files and of all tasks of the record, in order of their numbers. Names are hashed if there
+/// is a `hasher`.
 pub fn names(source: &mut dyn Source, hasher: Option<&Hasher>) -> (Names, Names) {
     let (mut files, mut tasks) = (Names::new(), Names::new());
     for file in source.files().iter() {
@@ -29,7 +30,7 @@ pub fn names(source: &mut dyn Source, hasher: Option<&Hasher>) -> (Names, Names)
     (files, tasks)
 }
 
-/// Returns the metadata of a record that took `elapsed_us`.
+/// Returns the metadata of a record. `elapsed_us` is the duration of the recording, µs.
 pub fn metadata(options: &Options, source: &mut dyn Source, course: &Course, elapsed_us: u64) -> Metadata {
     let mut metadata = Metadata::new();
     let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
@@ -58,7 +59,8 @@ pub fn metadata(options: &Options, source: &mut dyn Source, course: &Course, ela
     metadata
 }
 
-/// Hides the path at the beginning of a line on a program.
+/// Replaces the path at the beginning of `line` by the path's hash, if names are to be hidden. The line is about a
+/// program that could not be recorded: the program's path, a colon and the reason.
 fn hide(line: &str, options: &Options) -> String {
     match (&options.hasher, line.starts_with('/'), line.split_once(": ")) {
         (Some(hasher), true, Some((path, why))) => {

@@ -10,11 +10,14 @@ use std::os::fd::AsRawFd as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Slots of the ring: 32 MiB, which a program fills in a third of a second if nobody reads.
+/// Number of slots of the ring. They take 32 MiB. A recorded program fills them in a third of a second if the recorder
+/// does not read them.
 const SLOTS: u64 = 1 << 20;
-/// How long a claimed slot may stay empty. Its thread is dead then, or stopped.
+/// Longest time for which a slot that a thread has claimed may stay empty. After this time the thread counts as dead or
+/// stopped, and the slot is skipped.
 const HOLE: Duration = Duration::from_millis(500);
-/// How long at the end, when nobody writes any more.
+/// Longest time for which a claimed slot may stay empty at the end of a recording, when no recorded program writes any
+/// more.
 const HOLE_AT_END: Duration = Duration::from_millis(20);
 
 /// A ring that recorded processes write to.
@@ -22,9 +25,9 @@ const HOLE_AT_END: Duration = Duration::from_millis(20);
 pub struct Ring {
     map: MmapRaw,
     file: File,
-    /// The number of the slot that is empty although later ones are not, and since when.
+    /// The number of the empty slot at which reading stopped, and the time of the first attempt to read this slot.
     hole: Option<(u64, Instant)>,
-    /// Slots that were left empty.
+    /// Number of slots that were skipped, because the threads that had claimed them left them empty.
     lost: u64,
     text: Vec<u8>,
 }
@@ -37,10 +40,11 @@ pub fn now_ns() -> u64 {
 }
 
 impl Ring {
-    /// Makes a ring. `pages_open` is how many pages of mappings may be open at a time; 0: mappings are not followed.
+    /// Makes a ring. `pages_open` is the largest number of mapped pages that a recorded process may access without a
+    /// fault at a time. With 0, accesses to mappings are not recorded.
     ///
     /// # Errors
-    /// When the system has no memory for it.
+    /// When the system has no memory for the ring.
     pub fn new(pages_open: u64) -> io::Result<Self> {
         let bytes = HEADER_BYTES as u64 + SLOTS * SLOT_BYTES as u64;
         let file = File::from(memfd_create("highwater-ring", MemfdFlags::CLOEXEC)?);
@@ -76,31 +80,33 @@ impl Ring {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 
-    /// Returns the time 0 of the events: `CLOCK_MONOTONIC`, ns.
+    /// Returns the time from which the events' times count: a value of `CLOCK_MONOTONIC`, ns.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         self.header().start_ns.load(Ordering::Relaxed)
     }
 
-    /// Tells all writers that nobody reads any more.
+    /// Tells all recorded processes that the recorder does not read the ring any more.
     pub fn close(&self) {
         self.header().closed.store(1, Ordering::Release);
     }
 
-    /// Returns how many events the writers dropped, and how many slots stayed empty.
+    /// Returns the number of lost events: those that recorded processes dropped, plus the slots that were claimed and
+    /// never filled.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.header().dropped.load(Ordering::Relaxed) + self.lost
     }
 
-    /// Returns how often something was seen that is not followed.
+    /// Returns how many times the shim met an activity of the kind `blind`, which it cannot record.
     #[must_use]
     pub fn blind(&self, blind: Blind) -> u64 {
         const { assert!((Blind::Aio as usize) < BLINDS) };
         self.header().blind[blind as usize].load(Ordering::Relaxed)
     }
 
-    /// Reads all events that are there, and gives each with its text to `each`. Returns their number.
+    /// Reads all events in the ring, and passes each event with its text to `each`. Returns the number of events. With
+    /// `is_end`, waits less long for slots that are claimed but empty.
     ///
     /// # Errors
     /// The error of `each`, which ends the reading.
@@ -138,7 +144,8 @@ impl Ring {
         }
     }
 
-    /// Looks at a slot.
+    /// Reads the slot with the number `number`, and copies the event's text, which fills the following slots, to
+    /// `text`.
     fn next(&self, number: u64, text: &mut Vec<u8>) -> Next {
         let slot = self.slot(number);
         if !slot.is_filled(number, SLOTS) {
@@ -159,7 +166,8 @@ impl Ring {
         Next::Event(Event { flags, ..event }, 1 + texts)
     }
 
-    /// Returns whether the slot, or the text behind it, has been empty for so long that nobody will fill it.
+    /// Returns whether the slot, or a slot of its text, has been empty for so long that its thread will not fill it any
+    /// more.
     fn is_lost(&mut self, number: u64, is_end: bool) -> bool {
         match self.hole {
             Some((at, since)) if at == number => since.elapsed() > if is_end { HOLE_AT_END } else { HOLE },
@@ -170,7 +178,7 @@ impl Ring {
         }
     }
 
-    /// Returns whether nothing waits to be read.
+    /// Returns whether the ring has no slots that are claimed and not read yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let header = self.header();
@@ -178,13 +186,13 @@ impl Ring {
     }
 }
 
-/// What a slot is.
+/// The contents of a slot.
 enum Next {
     /// An event, and the number of slots that it takes with its text.
     Event(Event, u64),
     /// Text of an event that was lost.
     Rest,
-    /// Not filled yet.
+    /// The slot, or a slot of its text, is not filled yet.
     Empty,
 }
 

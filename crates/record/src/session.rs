@@ -1,4 +1,4 @@
-//! Runs what is to be recorded, and writes the record.
+//! Starts the command to record, or attaches to running processes, and writes the record.
 
 use crate::elf::{Program, find};
 use crate::follow::Sums;
@@ -20,14 +20,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use trace::{Kind, Operation, Request, Writer};
 
-/// What is recorded.
+/// The target of a recording: a command, a process or a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A command, with its arguments, until it ends.
     Command(Vec<String>),
-    /// A process that runs, with those that it starts.
+    /// A running process, by its number (PID), and all processes that it starts.
     Process(u32),
-    /// The processes of a cgroup, by its folder, with those that they start.
+    /// The processes of the cgroup with this folder, and all processes that they start.
     Cgroup(PathBuf),
 }
 
@@ -42,7 +42,7 @@ impl Target {
         }
     }
 
-    /// Returns the processes that are there now.
+    /// Returns the numbers of the target's processes that run at present.
     fn processes(&self, child: Option<&Child>) -> BTreeSet<u32> {
         match self {
             Self::Command(_) => child.map(|child| descendants([child.id()])).unwrap_or_default(),
@@ -55,42 +55,43 @@ impl Target {
     }
 }
 
-/// The means of recording.
+/// The way in which requests are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// A library in the program. `pages_open`: how many pages of mappings may be open at a time; 0: the touches of
-    /// mappings are not followed.
+    /// A library (the shim) that is loaded into the recorded program.
     Shim {
-        /// Pages.
+        /// Largest number of mapped pages that a process may access without a fault at a time. With 0, touches of
+        /// mapped pages are not recorded.
         pages_open: u64,
     },
-    /// The kernel's tracing.
+    /// The tracing of the running kernel (tracefs).
     Tracefs,
 }
 
-/// What to record, and how.
+/// The options of a recording: what is recorded, and in which way.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What is recorded.
+    /// The command, process or cgroup that is recorded.
     pub target: Target,
-    /// The means.
+    /// The way in which requests are recorded.
     pub means: Means,
-    /// The file to write.
+    /// Path of the file for the record.
     pub output: PathBuf,
-    /// How long to record; `None`: until the target ends.
+    /// Longest duration of the recording. With `None`, the recording ends when the target ends.
     pub seconds: Option<Duration>,
-    /// How to look at memory. If this has a cgroup, a command is started in it.
+    /// The way in which the target's memory is sampled. If `watch` has a cgroup, a recorded command is started in this
+    /// cgroup.
     pub watch: Watch,
-    /// Hides names.
+    /// The hasher that replaces file names by hashes in the record; `None` keeps the names.
     pub hasher: Option<Hasher>,
 }
 
-/// Why there is no record.
+/// The reason why a recording has no record.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The request is wrong: a command that does not exist, a process that does not run.
+    /// The user's request is wrong: for example, the command does not exist, or the process does not run.
     Usage(String),
-    /// Something failed.
+    /// The request is right, but a step of the recording failed. The text says which step and why.
     Failed(String),
 }
 
@@ -100,45 +101,48 @@ impl Error {
     }
 }
 
-/// What came of a recording.
+/// The results of a recording.
 #[derive(Debug)]
 pub struct Recorded {
     /// Sums over the requests.
     pub sums: Sums,
-    /// Files that were opened.
+    /// Number of files that were opened.
     pub files: usize,
-    /// Of those, files that are in memory alone (tmpfs).
+    /// Number of opened files that lie in memory only (tmpfs).
     pub files_in_memory: usize,
     /// Size of the record, bytes.
     pub record_bytes: u64,
-    /// How long it took.
+    /// Duration of the recording.
     pub elapsed: Duration,
-    /// How the command ended; `None` if there was none, or if it still runs.
+    /// Exit status of the recorded command; `None` if no command was recorded, or if the command still runs.
     pub status: Option<ExitStatus>,
-    /// Whether an interrupt ended the recording.
+    /// True if the user's interrupt (such as Ctrl-C) ended the recording.
     pub is_interrupted: bool,
-    /// Processes that the command left behind.
+    /// Numbers of the processes that the command started and that outlived the command.
     pub left: Vec<u32>,
-    /// What the record does not hold, in words.
+    /// The kinds of activity that the record lacks, in words.
     pub not_seen: Vec<String>,
-    /// Highest resident memory that is no file, bytes.
+    /// Largest resident memory of the processes without pages of files, bytes.
     pub peak_resident: u64,
-    /// Highest kernel memory, bytes, and whether that is all (of a cgroup) or page tables alone.
+    /// Largest kernel memory, bytes. The flag is true if this is all kernel memory of a cgroup, and false if it is only
+    /// the page tables of the processes.
     pub peak_kernel: (u64, bool),
 }
 
-/// Interval at which the end is looked for while nothing comes.
+/// Interval at which the recorder checks whether the recording has to end, while no events arrive.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Records a command, a process or a cgroup. Returns when it has ended, or the time is over.
+/// Records a command, a process or a cgroup. Returns when the recorded processes have ended, or when `seconds` of the
+/// options are over.
 ///
-/// Ctrl-C, SIGTERM and SIGHUP end the recording in good order if the caller holds a [`interrupt::Guard`]; SIGTERM and
-/// SIGHUP are passed on to the command, which Ctrl-C reaches by itself. If `seconds` are over before the command ends,
-/// the record is complete and the command runs on; the function returns when it has ended.
+/// If the caller holds an [`interrupt::Guard`], the signals of Ctrl-C, SIGTERM and SIGHUP end the recording, and the
+/// record is complete. SIGTERM and SIGHUP are passed on to the command; Ctrl-C reaches the command without help. If
+/// `seconds` are over before the command ends, the record is complete and the command runs on. In that case, this
+/// function returns when the command has ended.
 ///
 /// # Errors
-/// When the command does not exist or cannot be recorded by this means, or when the record cannot be written: then
-/// there is none, and the command runs to its end.
+/// When the command does not exist, or cannot be recorded in the way that the options name. Also when the record cannot
+/// be written. In that case no record is left, and the command runs to its end before this function returns.
 pub fn record(options: &Options) -> Result<Recorded, Error> {
     let mut source: Box<dyn Source> = match options.means {
         Means::Shim { pages_open } => Box::new(shim(options, pages_open)?),
@@ -177,7 +181,7 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
     session.finish(options, child, status, writer, draft)
 }
 
-/// Makes the shim, unless it cannot be loaded into the command.
+/// Makes the source that records by the shim. Fails if the shim cannot be loaded into the command.
 fn shim(options: &Options, pages_open: u64) -> Result<Shim, Error> {
     let Target::Command(command) = &options.target else {
         let why = "a library cannot be loaded into a process that runs: record it by tracefs, as root";
@@ -194,7 +198,8 @@ fn shim(options: &Options, pages_open: u64) -> Result<Shim, Error> {
     Shim::new(pages_open).map_err(|error| Error::failed("cannot record", &error))
 }
 
-/// Starts the command, if the target is one.
+/// Starts the target, if it is a command, in the cgroup of the options if there is one. Returns the process; `None` if
+/// the target is a running process or a cgroup.
 fn start(options: &Options, source: &mut dyn Source) -> Result<Option<Child>, Error> {
     let Target::Command(words) = &options.target else { return Ok(None) };
     let Some((program, arguments)) = words.split_first() else {
@@ -215,7 +220,7 @@ fn start(options: &Options, source: &mut dyn Source) -> Result<Option<Child>, Er
     })
 }
 
-/// Makes the command start inside of a cgroup.
+/// Makes the command enter a cgroup when it starts. `procs` is the path of the cgroup's file `cgroup.procs`.
 fn enter(command: &mut Command, procs: PathBuf) {
     use std::io::Write as _;
     use std::os::unix::process::CommandExt as _;
@@ -225,7 +230,8 @@ fn enter(command: &mut Command, procs: PathBuf) {
     unsafe { command.pre_exec(enter) };
 }
 
-/// Waits for a command whose recording is over. SIGTERM and SIGHUP are passed on.
+/// Waits for the end of a command after its recording has ended. Meanwhile, passes SIGTERM and SIGHUP on to the
+/// command.
 fn wait(child: &mut Child) -> Option<ExitStatus> {
     let mut is_told = false;
     loop {
@@ -245,7 +251,7 @@ fn pass_on(child: &Child, is_told: &mut bool) {
     }
 }
 
-/// A recording while it runs.
+/// The state of a running recording.
 struct Session<'a> {
     source: &'a mut dyn Source,
     sums: Sums,
@@ -256,7 +262,7 @@ struct Session<'a> {
 type Out = Writer<fs::File>;
 
 impl Session<'_> {
-    /// Takes what comes. An error of the writer is kept, and returned.
+    /// Writes the requests that the source has. Returns how much the source read; 0 if `is_end`.
     fn take(&mut self, is_end: bool, writer: &mut Out) -> io::Result<u64> {
         let sums = &mut self.sums;
         let mut sink = |request: &Request| put(sums, writer, request);
@@ -303,7 +309,8 @@ impl Session<'_> {
         Ok(status)
     }
 
-    /// Writes the ends of processes that could not tell of it, the names and the metadata.
+    /// Completes the record: writes the end of each process that ended without an event, the names and the metadata.
+    /// Then waits for the command if it still runs.
     fn finish(
         mut self,
         options: &Options,
@@ -343,7 +350,8 @@ impl Session<'_> {
         })
     }
 
-    /// Writes the end of each process that is gone and has not said so. Returns those that run on, but the command.
+    /// Writes an end event for each process that has ended without one. Returns the processes that still run, except
+    /// the command.
     fn end_tasks(&mut self, now_us: u64, child: Option<&Child>, writer: &mut Out) -> io::Result<Vec<u32>> {
         let own = child.map(Child::id);
         let is_there = |process: u32| fs::exists(format!("/proc/{process}")).unwrap_or(false);
@@ -364,7 +372,7 @@ impl Session<'_> {
     }
 }
 
-/// Writes a request.
+/// Writes a request to the record, and adds it to `sums`.
 fn put(sums: &mut Sums, writer: &mut Out, request: &Request) -> io::Result<()> {
     match writer.push(request) {
         Ok(()) => {

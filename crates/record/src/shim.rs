@@ -1,4 +1,4 @@
-//! Recording by the library that is loaded into the program.
+//! The recorder's side of recording by the shim, the library that `LD_PRELOAD` puts into the program.
 
 use crate::elf::Program;
 use crate::files::Files;
@@ -16,29 +16,31 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
-/// The library, compiled by the build script.
+/// The bytes of the shim (the library for `LD_PRELOAD`), which the build script compiles; empty if this machine has
+/// none.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim.so"));
-/// Most descriptors of a process that are looked at for rings of io_uring.
+/// Largest number of descriptors of a process that are examined to find rings of io_uring.
 const DESCRIPTORS_MAX: usize = 512;
-/// A process that has not told of itself for so many looks has no library.
+/// Number of looks after which a process without any event is taken for a process without the shim.
 const SILENT_LOOKS: u32 = 3;
 
-/// The shim while it records.
+/// A running recording by the shim, the library that is loaded into the recorded processes.
 #[derive(Debug)]
 pub struct Shim {
     library: File,
     ring: Ring,
     follower: Follower,
     pages_open: u64,
-    /// For each process that has not told of itself: how often it was looked at.
+    /// For each process that has sent no event: the number of looks at the process.
     silent: BTreeMap<u32, u32>,
-    /// Processes that have a ring of io_uring.
+    /// Numbers (PIDs) of the processes that have a ring of io_uring.
     io_uring: BTreeSet<u32>,
     looks: u32,
 }
 
 impl Shim {
-    /// Makes the ring and the library. `pages_open`: 0, or how many pages of mappings may be open at a time.
+    /// Makes the ring and the file of the library. `pages_open` is the number of pages of file mappings that may be
+    /// open (accessible) at a time. If 0, accesses to mapped pages are not recorded.
     ///
     /// # Errors
     /// When the library does not exist for this machine, or the system gives no memory.

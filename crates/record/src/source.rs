@@ -1,4 +1,4 @@
-//! What the two means of recording have in common.
+//! The trait [`Source`], which both ways of recording implement: the shim and tracefs.
 
 use crate::files::Files;
 use crate::session::Target;
@@ -8,50 +8,52 @@ use std::io;
 use std::process::Command;
 use trace::Request;
 
-/// What a source gives its requests to. An error ends the recording.
+/// The function to which a source passes each recorded request. An error of this function ends the recording.
 pub type Sink<'a> = &'a mut dyn FnMut(&Request) -> io::Result<()>;
 
-/// A means of recording while it runs.
+/// A running recording, by one of the two ways of recording: the shim or tracefs.
 pub trait Source {
-    /// Returns its name in metadata: `shim` or `tracefs`.
+    /// Returns the name of this way of recording in the metadata of a record: `shim` or `tracefs`.
     fn name(&self) -> &'static str;
 
-    /// Prepares a command so that it is recorded.
+    /// Prepares a command, before it is started, so that its requests are recorded.
     fn prepare(&mut self, command: &mut Command);
 
-    /// Begins with processes that run: those of the target, or the command that was just started.
+    /// Begins to record running processes: those of the target, or the command that was just started.
     ///
     /// # Errors
-    /// In words, when there is nothing to record.
+    /// When there is nothing to record. The error is a message for the user.
     fn attach(&mut self, target: &Target, processes: &BTreeSet<u32>) -> Result<(), String>;
 
-    /// Takes what has come since the last call. Returns how much that was. At the end nothing more is waited for.
+    /// Reads the events that have arrived since the last call, and passes their requests to `sink`. Returns the number
+    /// of events. With `is_end`, does not wait for events that have begun but are incomplete.
     ///
     /// # Errors
-    /// When the sink fails, or the means does.
+    /// When `sink` fails, or the events cannot be read.
     fn poll(&mut self, is_end: bool, sink: Sink<'_>) -> io::Result<u64>;
 
-    /// Looks at the processes that run, now and then, for what the means itself does not tell.
+    /// Examines the running processes for facts that no event reports. The recorder calls this function from time to
+    /// time.
     fn look(&mut self, processes: &BTreeSet<u32>);
 
-    /// Returns the time now, on the clock of the requests, µs.
+    /// Returns the present time in µs, on the clock that gives requests their times.
     fn now_us(&self) -> u64;
 
-    /// Ends the recording: nothing comes any more.
+    /// Ends the recording: passes the last requests to `sink`. No events arrive after this call.
     ///
     /// # Errors
-    /// When the sink fails, or the means does.
+    /// When `sink` fails, or the events cannot be read.
     fn end(&mut self, sink: Sink<'_>) -> io::Result<()>;
 
-    /// Returns the files.
+    /// Returns the table of the recorded files.
     fn files(&mut self) -> &mut Files;
 
-    /// Returns the tasks.
+    /// Returns the table of the recorded tasks (threads).
     fn tasks(&mut self) -> &mut Tasks;
 
-    /// Returns what was seen and is not in the record, in words, each with its number.
+    /// Returns the kinds of activity that were seen but are not in the record, in words, each with the number of times.
     fn not_seen(&self) -> Vec<String>;
 
-    /// Returns events that were lost.
+    /// Returns the number of events that were lost.
     fn lost(&self) -> u64;
 }

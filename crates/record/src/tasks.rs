@@ -3,20 +3,20 @@
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// A thread that did something.
+/// A thread that appears in a record.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Its number in the system.
+    /// Number of the thread in the system.
     pub thread: u32,
-    /// Its process's.
+    /// Number of the thread's process.
     pub process: u32,
-    /// Its parent's process; 0 if that is not known.
+    /// Number of the process that started the thread's process; 0 if unknown.
     pub parent: u32,
-    /// The name of its program; empty if it is not known.
+    /// Name of the program that the thread runs; empty if unknown.
     pub program: Vec<u8>,
-    /// When it began, µs; the first request if that is not known.
+    /// Time at which the thread began, µs. If this is unknown, the time of the thread's first request.
     pub began_us: u64,
-    /// When it ended, µs.
+    /// Time at which the thread ended, µs; `None` if its end was not seen.
     pub ended_us: Option<u64>,
 }
 
@@ -28,7 +28,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Returns the number of the task that is this thread, a new one if it was not known.
+    /// Returns the number that the record has for the thread `thread`. If the thread is new, adds a task for it, which
+    /// begins at `time_us`.
     pub fn of_thread(&mut self, thread: u32, time_us: u64) -> u32 {
         let all = &mut self.all;
         *self.by_thread.entry(thread).or_insert_with(|| {
@@ -39,12 +40,13 @@ impl Tasks {
         })
     }
 
-    /// Returns a task.
+    /// Returns the task with the record's number `number`; `None` if there is no such task.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Task> {
         self.all.get_mut(number as usize)
     }
 
-    /// A task ended: another may get the number of its thread.
+    /// Records that a thread has ended. The system may give the thread's number to a new thread, which is then a new
+    /// task.
     pub fn end(&mut self, thread: u32, time_us: u64) {
         if let Some(number) = self.by_thread.remove(&thread)
             && let Some(task) = self.all.get_mut(number as usize)
@@ -53,7 +55,7 @@ impl Tasks {
         }
     }
 
-    /// Returns the processes that have not ended as far as is known.
+    /// Returns the processes whose end was not seen, each with its task.
     pub fn running(&self) -> impl Iterator<Item = (u32, &Task)> {
         let numbered = self.all.iter().enumerate().map(|(number, task)| (number as u32, task));
         numbered.filter(|(_, task)| task.ended_us.is_none() && task.thread == task.process)
@@ -64,7 +66,7 @@ impl Tasks {
         self.all.iter()
     }
 
-    /// Returns what is known of each task, by number.
+    /// Returns the known facts about each task as JSON, in order of the record's numbers.
     #[must_use]
     pub fn described(&self) -> Value {
         let one = |task: &Task| {

@@ -1,62 +1,66 @@
-//! The layout of the shared memory through which the shim speaks to the recorder. Compiled into both.
+//! The layout of the shared memory through which the shim passes events to the recorder. This file is compiled into
+//! both.
 //!
 //! The memory is a header of one page and a ring of slots of 32 bytes, all shared by every recorded process. A writer
-//! claims slots by advancing `head`, fills them, and stores the first word of each last; the word holds the lap of the
-//! ring, so the reader sees whether a slot is filled. What a killed process had filled is there.
+//! claims slots by advancing `head`, and fills them. It stores the first word of each slot last. This word contains the
+//! number of the lap around the ring, so the reader sees whether a slot is filled. Slots that a process filled before
+//! it was killed can still be read.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The first word of the header: says that this is the ring, and its version.
+/// The first word of the ring's header, which identifies the format of the ring and its version.
 pub const MAGIC: u64 = 0x3130_676e_6952_7748;
-/// Bytes of the header in front of the slots.
+/// Size of the ring's header, which lies before the slots, bytes.
 pub const HEADER_BYTES: usize = 4096;
-/// Bytes of a slot.
+/// Size of a slot of the ring, bytes.
 pub const SLOT_BYTES: usize = 32;
-/// Bytes of text that a slot holds behind its first word.
+/// Largest number of bytes of text that a slot holds. The text follows the slot's first word.
 pub const TEXT_BYTES: usize = 24;
-/// Most slots of text that an event has; text beyond is cut.
+/// Largest number of slots for the text of one event. Longer text is cut off.
 pub const TEXT_SLOTS_MAX: u64 = 255;
 
-/// What an event says. The fields of [`Slot`] mean what the line says; the handle is the number of an open file
-/// description.
+/// The kind of an event. Where the comment of a variant names a field of [`Event`], the field has the stated meaning
+/// for this kind. Otherwise, the field `handle` is the number of an open file description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// More text of the event before.
+    /// The slot holds text that belongs to the event before it.
     Text = 0,
     /// A file was opened or found open. Offset: size; len: flags of the open; text: [`OpenText`] and the path.
     Open = 1,
-    /// The last descriptor was closed.
+    /// The last descriptor of an open file description was closed.
     Close = 2,
-    /// Bytes were read.
+    /// A range of bytes of a file was read.
     Read = 3,
-    /// Bytes were written.
+    /// A range of bytes of a file was written.
     Write = 4,
-    /// A range was mapped.
+    /// A range of a file was mapped.
     Map = 5,
-    /// A range was unmapped.
+    /// A mapped range of a file was unmapped.
     Unmap = 6,
     /// A page of a mapping was read.
     Load = 7,
     /// A page of a mapping was written.
     Store = 8,
-    /// Advice, an own code ([`advice`]) in the flags; len 0: to the end.
+    /// Advice about a range of a file. Flags: the advice as a code of [`advice`]; len 0: to the end of the file.
     Advise = 9,
-    /// Dirty data is written; len 0: of the file.
+    /// A range of a file was synced; len 0: the whole file.
     Sync = 10,
-    /// The file has the size in the offset now.
+    /// The size of a file was set. Offset: the new size.
     Truncate = 11,
-    /// A range was punched out.
+    /// A hole was punched in a file: the range has no blocks any more.
     Punch = 12,
-    /// A name is removed. Offset: inode; handle: device; flags: 1 if it was the last name.
+    /// A name of a file was removed. Offset: inode; handle: device; flags: [`flag::LAST_NAME`] if it was the file's
+    /// last name.
     Delete = 13,
-    /// A name changed. Offset: inode; handle: device; text: the old path, a zero byte, the new path.
+    /// A file was renamed. Offset: inode; handle: device; text: the old path, a zero byte, the new path.
     Rename = 14,
-    /// The process started another. Offset: its number.
+    /// The process started another process. Offset: the number of the new process.
     Fork = 15,
-    /// The process becomes another program. Text: the path.
+    /// The process becomes another program (`execve`). Text: the path of the program.
     Exec = 16,
-    /// The shim was loaded into, or forked into, a process. Offset: its number; len: its parent's.
+    /// The shim was loaded into a process, or came into it by `fork`. Offset: the number of the process; len: the
+    /// number of its parent.
     Start = 17,
     /// The process ends.
     Exit = 18,
@@ -96,9 +100,9 @@ impl Kind {
 
 /// Bits of [`Event::flags`]. The high byte is the number of slots of text that follow.
 pub mod flag {
-    /// Bits below the number of slots of text.
+    /// Number of low bits in [`Event::flags`] that hold flags. The bits above them hold the number of slots of text.
     pub const TEXT_SHIFT: u32 = 8;
-    /// The transfer goes past the page cache.
+    /// The transfer bypasses the page cache (`O_DIRECT`).
     pub const DIRECT: u16 = 1;
     /// The data is on the disk before the call returns.
     pub const SYNC: u16 = 2;
@@ -106,33 +110,34 @@ pub mod flag {
     pub const APPEND: u16 = 4;
     /// The mapping is shared.
     pub const SHARED: u16 = 8;
-    /// The length is in pages of 4 KiB, since it would not fit in bytes.
+    /// The event's length is in pages of 4 KiB, because the number of bytes does not fit into the field `len`.
     pub const LEN_IN_PAGES: u16 = 16;
-    /// The file was not opened here, but found open.
+    /// The file was already open when the shim met its descriptor for the first time.
     pub const FOUND: u16 = 32;
-    /// The last name was removed.
+    /// The removed name was the file's last one.
     pub const LAST_NAME: u16 = 64;
-    /// The pages of the mapping are followed.
+    /// Touches of the mapping's pages are recorded.
     pub const FOLLOWED: u16 = 128;
 }
 
-/// Codes of advice, in the flags of an event.
+/// Codes for the advice that a program gave by `posix_fadvise` or `madvise`. They are stored in the flags of an event
+/// of the kind [`Kind::Advise`].
 pub mod advice {
-    /// No special treatment.
+    /// The program expects no special access pattern (`POSIX_FADV_NORMAL`).
     pub const NORMAL: u16 = 0;
-    /// Random reads.
+    /// The program will read at random offsets.
     pub const RANDOM: u16 = 1;
-    /// Sequential reads.
+    /// The program will read sequentially.
     pub const SEQUENTIAL: u16 = 2;
-    /// Will be needed.
+    /// The program will need the range soon.
     pub const WILL_NEED: u16 = 3;
-    /// Is not needed.
+    /// The program does not need the range any more.
     pub const DONT_NEED: u16 = 4;
-    /// Is used once.
+    /// The program will use the range only once.
     pub const NO_REUSE: u16 = 5;
 }
 
-/// Things that the shim sees but cannot follow; each has a counter in the header.
+/// The kinds of activity that the shim sees but cannot record. The ring's header has a counter for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Blind {
@@ -140,11 +145,11 @@ pub enum Blind {
     RawCall = 0,
     /// `io_uring_setup` through `syscall`.
     IoUring = 1,
-    /// A descriptor number beyond the table.
+    /// A descriptor whose number is too high for the shim's table of descriptors.
     HighDescriptor = 2,
-    /// A mapping beyond the table.
+    /// A mapping for which the shim's table of mappings has no free entry.
     ManyMappings = 3,
-    /// A file mapping whose pages are not followed.
+    /// A mapping of a file whose touches are not recorded.
     Mapping = 4,
     /// `io_submit` through `syscall`.
     Aio = 5,
@@ -153,20 +158,21 @@ pub enum Blind {
 /// Number of counters of [`Blind`].
 pub const BLINDS: usize = 8;
 
-/// The header of the ring.
+/// The header of the ring: the fields in shared memory before the ring's slots.
 #[repr(C, align(4096))]
 pub struct Header {
-    /// [`MAGIC`].
+    /// The value [`MAGIC`], by which the ring and its version are recognised.
     pub magic: AtomicU64,
-    /// Number of slots, a power of two.
+    /// Number of slots of the ring, a power of two.
     pub slots: AtomicU64,
-    /// The time 0 of all events: `CLOCK_MONOTONIC`, ns.
+    /// Time from which the times of all events count: a value of `CLOCK_MONOTONIC`, ns.
     pub start_ns: AtomicU64,
-    /// Number of pages of mappings that are open at a time; 0: mappings are not followed.
+    /// Largest number of mapped pages that a process may access without a fault at a time. With 0, touches of mapped
+    /// pages are not recorded.
     pub pages_open: AtomicU64,
-    /// Whether the recorder has ended (or the writers gave up waiting for it).
+    /// 1 if the recorder has ended, or if a recorded process has stopped waiting for the recorder; otherwise 0.
     pub closed: AtomicU64,
-    /// Time of the recorder's last look: `CLOCK_MONOTONIC`, ns.
+    /// Time at which the recorder last read the ring: `CLOCK_MONOTONIC`, ns.
     pub seen_ns: AtomicU64,
     apart_1: [u64; 10],
     /// Number of the next slot to claim.
@@ -175,11 +181,11 @@ pub struct Header {
     /// Number of the next slot to read.
     pub tail: AtomicU64,
     apart_3: [u64; 15],
-    /// Events that were dropped because the recorder did not keep up.
+    /// Number of events that recorded processes dropped, because the recorder read the ring too slowly.
     pub dropped: AtomicU64,
-    /// The next number of an open file description.
+    /// Number that the next open file description gets.
     pub next_handle: AtomicU32,
-    /// Counters of [`Blind`].
+    /// Number of times that each kind of activity of [`Blind`] was seen.
     pub blind: [AtomicU64; BLINDS],
 }
 
@@ -189,16 +195,16 @@ pub struct Slot {
     words: [AtomicU64; 4],
 }
 
-/// An event without its text.
+/// An event of a recorded process, without the text that may follow it in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its kind.
+    /// The kind of the event.
     pub kind: Kind,
-    /// The thread.
+    /// Number of the thread that caused the event.
     pub thread: u32,
-    /// ns since the start; below 2^48.
+    /// Time of the event, ns since the start of the recording; below 2^48.
     pub time_ns: u64,
-    /// See [`flag`].
+    /// Flags of the event, from [`flag`] or, for [`Kind::Advise`], from [`advice`].
     pub flags: u16,
     /// Offset in the file, bytes. For some kinds of event the field has another meaning, which the variant of [`Kind`]
     /// states.
@@ -211,7 +217,8 @@ pub struct Event {
     pub handle: u32,
 }
 
-/// Returns the first word of the slot with this number, once it is filled.
+/// Returns the first word of slot number `number` of the ring, once an event fills the slot: the lap of the ring, the
+/// event's kind and its thread.
 fn first_word(number: u64, slots: u64, kind: u8, thread: u32) -> u64 {
     let lap = (number / slots + 1) & 0xff_ffff;
     lap | u64::from(kind) << 24 | u64::from(thread) << 32
@@ -227,7 +234,8 @@ impl Slot {
         self.words[0].store(first, Ordering::Release);
     }
 
-    /// Fills the slot with text, at most [`TEXT_BYTES`]; `thread` is the number of these bytes.
+    /// Fills slot number `number` of a ring of `slots` slots with `text`, which has at most [`TEXT_BYTES`] bytes. The
+    /// slot's field for the thread holds the number of these bytes.
     pub fn fill_text(&self, number: u64, slots: u64, text: &[u8]) {
         let mut bytes = [0; TEXT_BYTES];
         bytes[..text.len()].copy_from_slice(text);
@@ -259,7 +267,7 @@ impl Slot {
         })
     }
 
-    /// Returns the text of a filled slot, and how many of its bytes there are.
+    /// Returns the bytes of a slot that holds text, and the number of bytes that are text.
     pub fn text(&self) -> ([u8; TEXT_BYTES], usize) {
         let mut bytes = [0; TEXT_BYTES];
         for (word, chunk) in self.words[1..].iter().zip(bytes.as_chunks_mut::<8>().0) {
@@ -270,29 +278,29 @@ impl Slot {
     }
 }
 
-/// Returns the number of slots for so much text.
+/// Returns the number of slots that `bytes` bytes of text take, at most [`TEXT_SLOTS_MAX`].
 pub fn text_slots(bytes: usize) -> u64 {
     (bytes.div_ceil(TEXT_BYTES) as u64).min(TEXT_SLOTS_MAX)
 }
 
-/// What stands before the path in the text of [`Kind::Open`].
+/// The facts about an opened file that precede the path in the text of an event [`Kind::Open`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenText {
-    /// The inode.
+    /// Inode number of the file.
     pub inode: u64,
-    /// Major and minor number of the device.
+    /// Major and minor number of the file's device.
     pub device: [u32; 2],
-    /// Mode, with the type.
+    /// Mode of the file (`st_mode`), which includes the file's type.
     pub mode: u32,
-    /// The low word of the time of birth, which tells reused inodes apart.
+    /// A hash of the file's creation time. It distinguishes files that had the same inode number one after the other.
     pub birth: u32,
 }
 
 impl OpenText {
-    /// Bytes before the path.
+    /// Number of bytes that the facts take before the path.
     pub const BYTES: usize = 24;
 
-    /// Returns it as bytes.
+    /// Returns the facts about the file as bytes.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.inode.to_le_bytes());
@@ -303,7 +311,8 @@ impl OpenText {
         bytes
     }
 
-    /// Reads it, and returns what is behind it: the path.
+    /// Decodes the facts about a file from the beginning of `bytes`. Also returns the rest of `bytes`, which is the
+    /// path. Returns `None` if `bytes` is too short.
     pub fn of_bytes(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (own, path) = bytes.split_first_chunk::<{ Self::BYTES }>()?;
         let word = |at: usize| u32::from_le_bytes([own[at], own[at + 1], own[at + 2], own[at + 3]]);

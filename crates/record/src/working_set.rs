@@ -1,12 +1,13 @@
-//! Working sets of anonymous memory: the kernel forgets which pages were touched (`clear_refs`), and says after a while
-//! how much of each area was (`smaps`).
+//! Working sets of anonymous memory. A write to `clear_refs` makes the kernel forget which pages were touched. After an
+//! interval, `smaps` says how much of each area was touched since then.
 
 use crate::memory::kib;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 
-/// An area of a process's anonymous memory, and how much of it was touched in an interval.
+/// A kind of anonymous memory, such as the heap: its resident bytes, and the part of them that was touched in an
+/// interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Area {
     name: String,
@@ -14,7 +15,7 @@ struct Area {
     touched_bytes: u64,
 }
 
-/// How much anonymous memory was touched in the interval that ended at a time.
+/// A measurement of the working set: the anonymous memory that was touched in the interval before `time_us`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     time_us: u64,
@@ -22,7 +23,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns the sample for the metadata of a trace: sums, and the areas.
+    /// Returns the sample as JSON for the metadata of a trace: the sums, and each area.
     #[must_use]
     pub fn described(&self) -> Value {
         let sum = |of: fn(&Area) -> u64| self.areas.iter().map(of).sum::<u64>();
@@ -38,14 +39,16 @@ impl Sample {
     }
 }
 
-/// Makes the kernel forget which anonymous pages of these processes were touched. Returns those for which that worked.
+/// Makes the kernel forget which anonymous pages of `processes` were touched. Returns the processes for which this
+/// succeeded.
 pub fn forget(processes: &BTreeSet<u32>) -> BTreeSet<u32> {
     const ANONYMOUS: &str = "2";
     let is_done = |process: &&u32| fs::write(format!("/proc/{process}/clear_refs"), ANONYMOUS).is_ok();
     processes.iter().filter(is_done).copied().collect()
 }
 
-/// Looks how much was touched since the last [`forget`], which concerned `cleared`. `None` if that were none.
+/// Measures how much anonymous memory was touched since the last [`forget`], which returned `cleared`. Returns `None`
+/// if no process of `cleared` has anonymous memory now.
 pub fn look(time_us: u64, processes: &BTreeSet<u32>, cleared: &BTreeSet<u32>) -> Option<Sample> {
     let mut areas: Vec<Area> = Vec::new();
     let known = processes.intersection(cleared);
@@ -64,7 +67,8 @@ pub fn look(time_us: u64, processes: &BTreeSet<u32>, cleared: &BTreeSet<u32>) ->
     is_any.then_some(Sample { time_us, areas })
 }
 
-/// Returns the anonymous areas of the text of `smaps` by name: heap, stack, anonymous, and the private copies of files.
+/// Reads the areas with anonymous memory from the text of `/proc/PID/smaps`: the heap, the stacks, anonymous mappings,
+/// and private copies of file pages.
 fn areas_of(smaps: &str) -> Vec<Area> {
     let mut areas: Vec<Area> = Vec::new();
     let is_head = |line: &str| line.split(' ').next().is_some_and(|word| word.contains('-') && !word.ends_with(':'));

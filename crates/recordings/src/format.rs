@@ -44,7 +44,7 @@ pub struct Recording {
     pub samples: Vec<Sample>,
     /// Figures of disks, by the disk's name.
     pub disks: BTreeMap<String, Vec<Figures>>,
-    /// Whether the text states the length of each sample.
+    /// True if the text states the length of each sample.
     pub has_times: bool,
     /// Facts that the reader assumed because the text does not state them.
     pub assumed: Vec<String>,

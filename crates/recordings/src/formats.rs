@@ -118,8 +118,8 @@ fn cut(lines: &[Line<'_>]) -> Vec<(&'static Format, usize)> {
 /// A function that returns whether a line belongs to one kind of text, which this program recognises but does not read.
 type IsOf = fn(&str) -> bool;
 
-/// Kinds of text that are recognised but not read. Each has a function that recognises a line of it, and a message
-/// about it.
+/// Kinds of text that are recognised but not read. Each kind has a function that recognises a line of such a text, and
+/// a message for the user.
 const KNOWN: &[(IsOf, &str)] = &[
     (
         |line| line.contains("avm") && line.contains("fre") && line.contains("flt"),

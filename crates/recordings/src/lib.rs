@@ -210,7 +210,7 @@ const PACKED: [(&[u8], &str, &str); 7] = [
     (&[0x1f, 0x9d], "compress", "zcat"),
 ];
 
-/// Length of the longest entry in [`PACKED`].
+/// Length of the longest magic number in [`PACKED`], bytes.
 const MAGIC_BYTES_MAX: u64 = 6;
 
 fn unpacked(name: &str, mut input: impl Read) -> Result<Vec<u8>, Wrong> {

@@ -205,8 +205,8 @@ fn log(folder: &Path, words: &[Option<&str>]) -> Option<PathBuf> {
     paths.iter().find(|path| path.is_file()).or_else(|| paths.iter().find(is_there)).cloned()
 }
 
-/// Returns a fault if `folder` has a log only in a compressed form that is not read. The name of the log is the given
-/// words joined by `-`, with an ending such as `.bz2`.
+/// Returns a fault if `folder` has a log in a compressed form that this program cannot unpack. The name of the log
+/// consists of `words`, joined by `-`, and of an ending such as `.bz2`.
 fn packed_log(folder: &Path, words: &[Option<&str>]) -> Option<Wrong> {
     let name = words.iter().copied().flatten().collect::<Vec<_>>().join("-");
     let paths = OTHERWISE_PACKED.iter().map(|ending| folder.join(format!("{name}{ending}")));

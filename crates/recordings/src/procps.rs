@@ -79,7 +79,7 @@ const COLUMNS: [&str; 18] =
 /// recognised.
 const COLUMNS_MIN: usize = 16;
 
-/// Columns with sizes.
+/// Columns of `vmstat` that hold sizes of memory.
 const SIZES: [&str; 6] = ["swpd", "free", "buff", "cache", "inact", "active"];
 
 /// Returns whether a line is the one above the column names: `procs -----------memory---------- …`, or `--procs-- …`.
@@ -158,7 +158,7 @@ pub(super) struct Command {
     pub(super) every_s: Option<f64>,
     /// Size of the unit that `-S` or `--unit` names, KiB.
     unit_kib: Option<f64>,
-    /// Whether the average since boot is not printed (`-y`).
+    /// True if the average since boot is not printed (`-y`).
     omits_average: bool,
 }
 
@@ -251,7 +251,7 @@ impl<'w, 't> Row<'w, 't> {
     }
 }
 
-/// Largest number of words in a time before a line: `Thu Nov 26 10:00:01 UTC 2026 |` has seven.
+/// Largest number of words that a time at the beginning of a line may have. `Thu Nov 26 10:00:01 UTC 2026 |` has seven.
 const MARKS_MAX: usize = 8;
 
 /// Returns the time of day in a word such as `[10:00:01]` or `2026-11-26T10:00:01.123456+00:00`.
@@ -321,7 +321,8 @@ struct Reader {
     every_s: f64,
     command: Command,
     is_by_number: bool,
-    /// Whether the previous line is a heading that may begin another recording.
+    /// True if the previous line is a heading that may begin another recording, so that the next line may be an
+    /// average.
     may_be_average: bool,
     /// Number of lines of figures with a time.
     timed: usize,

@@ -56,7 +56,7 @@ pub struct Text<'t> {
 pub struct Block<'t> {
     /// Name of the file that the text is from.
     pub file: &'t str,
-    /// The lines, in the order of the file.
+    /// The lines of the block, in the order of the file.
     pub lines: &'t [Line<'t>],
     /// The commands typed after prompts, each with the number of its line.
     pub commands: &'t [(usize, String)],
@@ -100,7 +100,7 @@ impl LeftOut {
         }
     }
 
-    /// Returns whether nothing was left out.
+    /// Returns whether no line was left out.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -156,8 +156,8 @@ impl<'t> Text<'t> {
         this
     }
 
-    /// Removes the marks of a code block, such as three backquotes, from a line. Returns whether the line is to be
-    /// kept: it is not if at most one word is left, which is the language of the block.
+    /// Removes the marks of a code block, such as three backquotes, from a line. Returns `false` if the line is to be
+    /// dropped. This is so if at most one word is left, which is the language of the block.
     fn keep_unfenced(&mut self, line: &mut Line<'t>) -> bool {
         let trimmed = line.text.trim();
         let Some(inner) = fenced(trimmed) else {

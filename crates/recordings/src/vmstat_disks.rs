@@ -109,8 +109,8 @@ fn read(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     Ok(vec![Told::Recording(Recording { tool: "vmstat -d", disks, has_times, assumed, ..Recording::default() })])
 }
 
-/// Returns the mean times of a read and a write, ms, under their names in `iostat`. A mean is left out if there were
-/// no such requests.
+/// Returns the mean times of a read and a write, ms, under their names in `iostat`. The mean for reads, or for writes,
+/// is left out if the disk served none.
 fn waits([reads, _, _, read_ms, writes, _, _, write_ms, ..]: [f64; FIGURES]) -> Vec<(&'static str, f64)> {
     [("r_await", reads, read_ms), ("w_await", writes, write_ms)]
         .into_iter()

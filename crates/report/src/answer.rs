@@ -17,7 +17,7 @@ use kit::words::counted;
 /// Number of lines on a screen. Terminals open with 24 to 50 lines, and a laptop's screen shows 40.
 const SCREEN: usize = 40;
 
-/// Smallest number of main rows that are shown, even if a screen has no room for them. Main rows are those that the
+/// Smallest number of main rows that are shown, even if they do not fit on a screen. Main rows are those that the
 /// experiment names as such.
 const ROWS_MIN: usize = 3;
 
@@ -283,7 +283,8 @@ impl<'t> Answer<'t> {
         grid.with_baseline(show.look.width).render(show.look)
     }
 
-    /// Returns a bar for each column of the main row, as text; empty if there is only one column, or too little room.
+    /// Returns a bar for each column of the main row, as text; empty if there is only one column, or if the lines are
+    /// too short for bars.
     fn bars(&self, look: Look) -> String {
         let Self { table, row, names } = self;
         let most = (0..names.len()).filter_map(|column| row.median(column)).fold(0.0, |a: f64, b| a.max(b.abs()));

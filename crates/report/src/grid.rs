@@ -28,9 +28,9 @@ const BESIDE: usize = 40;
 pub struct Look {
     /// Length of the longest line, characters.
     pub width: u16,
-    /// Whether colours are used.
+    /// True if colours are used.
     pub is_colored: bool,
-    /// Whether the output goes to a terminal.
+    /// True if the output goes to a terminal.
     pub is_terminal: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct Cell {
     pub text: String,
     /// Tone of the cell.
     pub tone: Tone,
-    /// Whether the cell is the best of its line. Pages mark such a cell; text does not.
+    /// True if the cell is the best of its line. Pages mark such a cell; text does not.
     pub is_best: bool,
 }
 
@@ -124,8 +124,8 @@ impl Grid {
         blocks.join("\n")
     }
 
-    /// Makes every block of the grid also repeat the first column after the keys, which is the baseline of the other
-    /// columns. Leaves the grid unchanged if the widest other column would then not fit into `width`.
+    /// Repeats the baseline, which is the first column after the keys, in every block of the grid. Does nothing if the
+    /// widest other column would not fit into `width` beside the keys and the baseline.
     #[must_use]
     pub fn with_baseline(mut self, width: u16) -> Self {
         let widths: Vec<usize> = (0..self.columns()).map(|column| self.width(column)).collect();
@@ -165,8 +165,8 @@ impl Grid {
         cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
-    /// Returns the column whose text is broken if a block with `columns` is too wide: the widest text column. Returns
-    /// none if the block would not fit even with that column broken.
+    /// Returns the column whose text is wrapped if a block with `columns` is too wide: the widest text column. Returns
+    /// none if the block would not fit even with this column wrapped.
     fn breaks(&self, columns: &[usize], width: u16) -> Option<usize> {
         let widest = columns.iter().copied().filter(|it| self.texts.contains(it)).max_by_key(|it| self.width(*it))?;
         let others =

@@ -257,7 +257,7 @@ impl Table {
         Self { experiment, machine, scale, seeds, fingerprint, columns, notes, main_rows, rows, histograms }
     }
 
-    /// Adds those of `rows` that the table lacks, without figures. They are rows of runs that count as failed.
+    /// Adds the rows of `rows` that the table lacks, with empty cells. They are rows of runs that count as failed.
     pub fn add_without_figures(&mut self, rows: &[Row]) {
         for row in rows {
             if self.rows.iter().all(|known| known.group != row.group || known.name != row.name) {

@@ -3,7 +3,7 @@
 use crate::Rng;
 use serde::{Deserialize, Serialize};
 
-/// Says how often each page is chosen for an access.
+/// The rule for how often each page is chosen for an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Distribution {

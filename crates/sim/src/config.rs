@@ -140,7 +140,8 @@ pub enum Interleaving {
     /// [`LockFairness::Random`].
     #[default]
     InTime,
-    /// The order is disturbed at random: some steps take longer, and some tasks give up their CPUs.
+    /// The order in which tasks and CPUs run is disturbed at random: some steps take longer, and some tasks give up
+    /// their CPUs.
     Perturbed(Perturb),
     /// Each task has a random priority, which changes at a few steps. Tasks run one at a time: only the task with the
     /// highest priority runs. This finds, with a known probability, bugs that need only a few steps in a certain order.

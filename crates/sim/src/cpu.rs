@@ -32,8 +32,8 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
 }
 
 /// The state of the task or interrupt handler that runs on a CPU: its fiber, its call path, the locks and per-CPU slots
-/// that it holds. A task that is off its CPU holds no lock and no slot, so this state belongs to the lane and not to
-/// the task.
+/// that it holds. A task that is off its CPU holds no lock and no per-CPU slot, so this state belongs to the lane and
+/// not to the task.
 pub(crate) struct Lane {
     /// The fiber (coroutine) of the task or handler; null if the lane is empty. The world's list of fibers keeps it
     /// alive.
@@ -61,12 +61,13 @@ pub(crate) struct Lane {
     /// A period with interrupts off that is shorter than this time, ps, is only counted. A longer one may be recorded
     /// in the trace or kept in the world's `off_windows`.
     pub(crate) note_off_from: Cell<u64>,
-    /// Time at which the task resumes after the handler that runs in front of it. It is the clock that the task had
-    /// reached before the handler. If the task got a lock meanwhile, it is the time at which it got the lock.
+    /// Time, ps, at which the task resumes after an interrupt handler on its CPU. This is the time that the task had
+    /// reached before the handler began. If the task got a lock meanwhile, it is the time at which the task got the
+    /// lock.
     pub(crate) resume_at: Cell<u64>,
     /// `true` while the task or handler spins for a lock.
     pub(crate) is_spinning: Cell<bool>,
-    /// `true` if a lock was handed to the task while a handler ran in front of it.
+    /// `true` if the task got a lock while an interrupt handler ran on the CPU in place of the task.
     pub(crate) is_granted: Cell<bool>,
     /// The next task or handler that spins for the same lock.
     pub(crate) next_waiter: Cell<LaneId>,
@@ -140,7 +141,7 @@ pub(crate) struct Cpu {
     /// `true` while a handler runs in front of the task.
     pub(crate) in_handler: Cell<bool>,
     pub(crate) handler_began: Cell<u64>,
-    /// Shortest period with interrupts off, ps, that is kept in the world's `off_windows`.
+    /// Length, ps, from which a period with interrupts off on this CPU is recorded for [`crate::Sim::off_windows`].
     pub(crate) keep_off_from: Cell<u64>,
     /// Tasks that wait for this CPU. The next task to run is the last in the list.
     pub(crate) queue: RefCell<Vec<Queued>>,

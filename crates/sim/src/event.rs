@@ -16,7 +16,7 @@ pub(crate) enum EventKind {
     Packet,
     /// The time slice of the task on a CPU ends.
     Slice(u16),
-    /// The main task has returned, and the time that the other tasks have to return is over.
+    /// The main task has returned, and the time limit for the return of the other tasks is reached.
     ShutdownLimit,
     /// The time limit of the run is reached.
     TimeLimit,

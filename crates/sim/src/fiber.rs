@@ -28,7 +28,7 @@ pub(crate) enum Ask {
     Sleep,
     /// The fiber's task yields the CPU but can run.
     Yield,
-    /// Interrupts or preemption are on again, and an interrupt or a switch was waiting for that.
+    /// Interrupts or preemption are on again, and an interrupt or a task switch that was delayed is to be performed.
     Unmasked,
     /// The fiber's job returned.
     Done,

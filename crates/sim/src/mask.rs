@@ -44,8 +44,8 @@ impl World {
         self.note_off(from, to, cause);
     }
 
-    /// Lets an interrupt or a task switch that was delayed happen now, if interrupts are on. Called after a lock or a
-    /// per-CPU slot was released.
+    /// Performs a delayed interrupt or task switch, if nothing delays it any more: interrupts and preemption are on.
+    /// Called after a lock or a per-CPU slot was released.
     #[inline]
     pub(crate) fn look_up(&self) {
         let id = self.lane.get();

@@ -1,9 +1,9 @@
-//! Plugs: requests that a task holds back until it has more of them (`blk_plug`).
+//! Plugs: requests that a task holds back until it has submitted more requests (`blk_plug`).
 //!
 //! A request joins a held request if their blocks are adjacent. All held requests go to their devices when the task
-//! ends the plug or sleeps. A new request that joins no held request sends them earlier if too many are held
-//! (`BLK_MAX_REQUEST_COUNT`), or if the last held run of blocks is long (`BLK_PLUG_FLUSH_SIZE`). Linux: "block: initial
-//! patch for on-stack per-task plugging" (2.6.39). The limit by size exists since Linux 4.10.
+//! ends the plug or sleeps. A new request that joins no held request sends all held requests earlier if too many are
+//! held (`BLK_MAX_REQUEST_COUNT`), or if the last held run of blocks is long (`BLK_PLUG_FLUSH_SIZE`). Linux: "block:
+//! initial patch for on-stack per-task plugging" (2.6.39). The limit by size exists since Linux 4.10.
 
 use machine::{BLOCK_BYTES, DeviceId, Operation, Request};
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ pub(crate) struct Plug {
     held: VecDeque<Held>,
 }
 
-/// A run of held requests, whose blocks are consecutive.
+/// Disk requests that a plug holds back and whose blocks are consecutive.
 #[derive(Debug)]
 struct Held {
     kind: (DeviceId, Operation, bool),

@@ -91,7 +91,7 @@ impl World {
         *task.group.borrow_mut() = to;
     }
 
-    /// Returns the pressure of the memory control group with the number `group`; for number 0, that of the machine.
+    /// Returns the pressure of the memory control group with the number `group`. Number 0 stands for the whole machine.
     ///
     /// # Panics
     /// When no group with this number was created.

@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Puts a request into its device's queue. If the queue has no room for it, first waits for room.
+    /// Puts a request into its device's queue. If the queue has no free place for the request, first waits for one.
     fn queue(&self, request: Request) {
         let index = request.device.index();
         let device = &self.devices[index];

@@ -101,10 +101,10 @@ impl Sim {
         self.0.set_aside(id);
     }
 
-    /// Returns the pressure on memory until now: that of the machine for group 0, otherwise that of the memory control
-    /// group with this number and its descendants. As in a kernel, each call averages the times of the CPUs. So a call
-    /// between the ends of two periods changes later figures a little. [`Sim::pressure_totals`] changes no later
-    /// figures.
+    /// Returns the pressure on memory until now. For group 0 this is the pressure of the whole machine. For any other
+    /// number it is the pressure of the memory control group with this number and of its descendants. As in Linux, each
+    /// call averages the stall times of the CPUs. A call between the ends of two periods therefore changes later
+    /// figures a little. [`Sim::pressure_totals`] changes no later figures.
     ///
     /// # Panics
     /// When no group with this number was created.

@@ -37,8 +37,9 @@ impl Tlb {
         Self { small: sets(config.entries_4k), huge: sets(config.entries_2m) }
     }
 
-    /// Looks a translation up, and returns whether it was there. If it was not, adds it in place of the least recently
-    /// used translation of its set. A TLB without places never has a translation.
+    /// Looks up the translation of page `page` of the region `space`. Returns whether the TLB had the translation. If
+    /// not, adds the translation in place of the least recently used translation of its set. A TLB without places never
+    /// has a translation.
     #[inline]
     pub(crate) fn look_up(&self, space: u32, page: u32, is_huge: bool) -> bool {
         let sets = if is_huge { &self.huge } else { &self.small };

@@ -45,8 +45,8 @@ pub(crate) enum Phase {
 pub(crate) struct World {
     /// The present time: the clock of the running CPU, or the time of the event that is being dispatched.
     pub(crate) clock: Cell<u64>,
-    /// Clock, ps, up to which `spend` only has to advance the clock. It equals `limit`, unless the schedule decides at
-    /// each step or no fiber runs: then it is 0.
+    /// Time, ps, up to which `spend` does nothing but advance the running CPU's clock. The value is that of `limit`; it
+    /// is 0 if the schedule decides at each step, or if no fiber runs.
     pub(crate) horizon: Cell<u64>,
     /// Clock up to which the running fiber may run before it is suspended, ps.
     pub(crate) limit: Cell<u64>,
@@ -362,7 +362,8 @@ impl World {
     /// suspended, because a caller may catch the panic and go on.
     ///
     /// # Panics
-    /// When the caller runs on another stack: that of a task of another machine, which the running task runs.
+    /// When the caller does not run on the stack of the running task or handler. This happens if the running task runs
+    /// a second machine, and the caller is a task of that machine.
     #[inline]
     pub(crate) fn assert_on_own_stack(&self) {
         let fiber = self.lanes[self.lane.get() as usize].fiber.get();

@@ -360,8 +360,8 @@ fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
     assert_eq!(SEEN.load(Ordering::Acquire), 7 * 512);
 }
 
-/// A machine may run inside a task of another machine. It has stacks of its own, on which no task of the outer machine
-/// may wait.
+/// A simulated machine may run inside a task of another machine. The inner machine has stacks of its own. A task of the
+/// outer machine must not wait on these stacks.
 #[test]
 fn a_task_that_waits_on_another_machines_stack_is_reported() {
     let failure = failure(|sim| {
@@ -400,7 +400,8 @@ fn a_task_that_may_not_wait_has_not_begun_to() {
     .unwrap();
 }
 
-/// A task on another machine's stack may not wait for a lock. After the panic it is not left in the lock's queue.
+/// A task that runs on a stack of another machine must not wait for a lock: it panics. After the panic, the task is not
+/// in the lock's queue.
 #[test]
 fn a_task_that_may_not_spin_is_not_in_the_queue_of_the_lock() {
     let is_contended = Rc::new(Cell::new(None));
@@ -468,7 +469,8 @@ fn a_guard_that_another_task_drops_is_reported() {
     assert_says(&failure, &["`lru` is released by who does not hold it"]);
 }
 
-/// Combines two misuses, which together once gave a task two guards of one lock at the same time.
+/// Combines two misuses of the simulator: a run within a run, and the release of a lock that was taken before the run.
+/// Together they once gave a task two guards of one lock at the same time.
 #[test]
 fn no_task_has_two_guards_of_one_lock() {
     let sim = Sim::new(Config::uniform(2, 10));

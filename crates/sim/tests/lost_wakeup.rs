@@ -124,8 +124,8 @@ fn worlds(interleaving: impl Fn(u64) -> Interleaving, batch: u64, of: u64) -> (O
     (found.first().copied(), found.len())
 }
 
-/// The bug shows only if kswapd is delayed while programs take many pages. In virtual time, the longer this delay has
-/// to be, the rarer the bug is. Random priorities find short and long delays equally well.
+/// The bug shows only if kswapd is delayed while programs take many pages. A schedule in virtual time makes a long
+/// delay more seldom than a short one. Random priorities find short and long delays equally well.
 #[test]
 fn random_priorities_find_a_lost_wakeup_in_fewer_worlds() {
     let of = 2000;

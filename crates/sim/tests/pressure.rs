@@ -31,13 +31,13 @@ fn stall_for(sim: &Sim, time: Nanos) {
     sim.pause(time);
 }
 
-/// Returns the total times some and full of a group, us.
+/// Returns the total stall times `some` and `full` of a group, us.
 fn totals(sim: &Sim, group: u16) -> [u64; 2] {
     let Pressure { some, full } = sim.pressure(group);
     [some.total_us, full.total_us]
 }
 
-/// Nested stalls count once. An idle CPU has no weight.
+/// Nested stalls of a task count once. If all other CPUs are idle, a single stalled task counts as *full* (PSI).
 #[test]
 fn one_task_stalled_of_one_is_full() {
     for cpus in [1, 4] {
@@ -49,7 +49,8 @@ fn one_task_stalled_of_one_is_full() {
     }
 }
 
-/// The CPU has a stalled task for 30 ms, and a working one for 10 ms of them.
+/// One task of the CPU is stalled for 30 ms. During 10 ms of this time, another task works on the CPU, so the stall is
+/// full for only 20 ms.
 #[test]
 fn a_task_that_runs_on_the_same_cpu_ends_full() {
     let sim = run(1, |sim| {
@@ -69,8 +70,8 @@ fn a_task_that_runs_on_another_cpu_has_its_cpus_weight() {
     assert_eq!(totals(&sim, 0), [22_500, 22_500]);
 }
 
-/// On two CPUs, both are busy for 30 ms, and stalled for 30 and for 20 ms. On one CPU, one task is always stalled, and
-/// the other works for 10 ms.
+/// One task is stalled for 30 ms; another works for 10 ms and is then stalled for 20 ms. With two CPUs, both CPUs are
+/// busy for 30 ms. With one CPU, some task is stalled all the time, and full stall ends while the other works.
 #[test]
 fn two_tasks_stalled_of_two() {
     for (cpus, expected) in [(2, [25_000, 25_000]), (1, [30_000, 20_000])] {
@@ -132,7 +133,8 @@ fn a_stall_goes_with_its_task_to_another_cpu() {
     assert_eq!(totals(&sim, 0), [10_000, 6428]);
 }
 
-/// kswapd neither stalls a program nor keeps one from being the only one.
+/// A stall of kswapd does not count as *some*. Work of kswapd does not end *full*, which lasts as long as the only
+/// program is stalled.
 #[test]
 fn a_task_of_the_kernel_does_not_count() {
     let sim = run(1, |sim| {
@@ -169,8 +171,8 @@ fn averages_decay_every_two_seconds() {
     assert_eq!(rounded, [first, first, [783.0, 28_238.0, 13_421.0]]);
 }
 
-/// Group 2 is inside of group 1, group 3 beside it. A task of group 2 is stalled for 30 ms, and one of group 1 works for
-/// 10 ms of them on the same CPU.
+/// Group 2 is a child of group 1, and group 3 is a sibling of group 1. A task of group 2 is stalled for 30 ms. For 10
+/// ms of this time, a task of group 1 works on the same CPU.
 #[test]
 fn a_task_counts_in_its_group_and_those_above() {
     let sim = run(1, |sim| {
@@ -189,7 +191,8 @@ fn a_task_counts_in_its_group_and_those_above() {
     assert_eq!(groups, [[30_000, 20_000], [30_000, 20_000], [30_000, 30_000], [0, 0]]);
 }
 
-/// A number may be used for a new group, whose figures begin at 0. A stalled task that moves leaves its past behind.
+/// A stalled task moves from one group to another. Each group keeps the stall time of the task's stay in it. A new
+/// group with the number of an old group begins at 0.
 #[test]
 fn a_stalled_task_may_move() {
     let sim = run(1, |sim| {
@@ -205,8 +208,8 @@ fn a_stalled_task_may_move() {
     assert_eq!(totals(&sim, 1), [0, 0]);
 }
 
-/// A task is stalled from 0.25 s to 3 s, and again for 20 ms. The looks are 0.1 s apart. The first that finds 150 ms is
-/// at 0.4 s, and then there is one event in each window.
+/// A task is stalled from 0.25 s to 3 s, and again for 20 ms. The trigger checks the stall time every 0.1 s. The first
+/// check that finds 150 ms is at 0.4 s. From then on, there is one event in each window.
 #[test]
 fn a_trigger_has_at_most_one_event_in_a_window() {
     let events: Rc<RefCell<Vec<u64>>> = Rc::default();
@@ -229,7 +232,7 @@ fn a_trigger_has_at_most_one_event_in_a_window() {
     assert_eq!(*events.borrow(), [400, 1400, 2400, 3400]);
 }
 
-/// An event is there for a task that waits later, once.
+/// A pressure event that happened before a task waits for it ends the task's wait at once. It ends only one wait.
 #[test]
 fn an_event_waits_for_its_task() {
     run(2, |sim| {
@@ -245,7 +248,7 @@ fn an_event_waits_for_its_task() {
     });
 }
 
-/// A reader for records sums apart from what tasks read.
+/// A reader of stall times for records does not change the figures that tasks read.
 #[test]
 fn reading_for_a_record_changes_no_figure() {
     let seen = |reads: bool| {

@@ -37,8 +37,8 @@ const FROM: usize = 0;
 /// Index of the column of the second kernel.
 const TO: usize = 1;
 
-/// Smallest relative difference of two values that counts as a gap. Shares of a smaller difference mean nothing. Texts
-/// of reports state this number in words.
+/// Smallest relative difference between a row's values with two kernels that is divided into shares. Shares of a
+/// smaller difference would mean nothing. Texts of reports state this number in words.
 const GAP_MIN: f64 = 0.01;
 
 /// The effect of each difference between two kernels on one row.

@@ -45,8 +45,8 @@ pub const ONE_RUN: f64 = 100.0;
 pub enum LeftToChance {
     /// The figure is a spread or an extreme of fewer than [`FEW_RUNS`] runs.
     FewRuns,
-    /// The figure is from one run and below [`ONE_RUN`]. An effect has this reason if both of its figures, the
-    /// baseline's and the kernel's, have it.
+    /// The figure is from one run and below [`ONE_RUN`]. For an effect, this is so for both the baseline's and the
+    /// kernel's figure.
     Small,
     /// The effect is smaller than the row's published spread for the baseline or for the kernel.
     WithinSpread,
@@ -78,7 +78,7 @@ pub struct Row {
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether the row is counted apart from the plain rows, because it only gives context or follows from other rows.
+    /// True if the row is counted apart from the plain rows, because it only gives context or follows from other rows.
     pub is_apart: bool,
     /// A cell for each published kernel.
     pub cells: Vec<Cell>,
@@ -96,9 +96,9 @@ pub struct Cell {
     /// The simulated figure divided by the published one; 1 if both are zero. None if only the published figure is
     /// zero, or if there is no simulated figure.
     pub ratio: Option<f64>,
-    /// Whether the ratio is within [`FACTOR`], so that the level (the figure itself) is met.
+    /// True if the ratio is within [`FACTOR`], so that the level (the figure itself) is met.
     pub is_met: bool,
-    /// Whether the level (the figure itself) is counted in summaries: only if the published figure is above [`LEVEL`].
+    /// True if summaries count the level (the figure itself), because the published figure is above [`LEVEL`].
     pub counts: bool,
     /// The reason why chance decides whether the level is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
@@ -114,13 +114,13 @@ pub struct Effect {
     pub published: f64,
     /// The simulated change as a share of the baseline; none if either figure is missing.
     pub simulated: Option<f64>,
-    /// Whether the published effect is at least [`EFFECT`]. Smaller effects do not count.
+    /// True if summaries count the effect, because the published effect is at least [`EFFECT`].
     pub counts: bool,
-    /// Whether the simulated change has the sign, and so the direction, of the published one.
+    /// True if the simulated change has the sign, and so the direction, of the published change.
     pub has_sign: bool,
-    /// Whether the simulated change has the sign and the size of the published one. For the size, each change is taken
-    /// as a factor of at most a hundred. The logarithms of the two factors must be within a factor of [`FACTOR`] of
-    /// each other.
+    /// True if the simulated change has the sign and the size of the published change. To compare sizes, each change is
+    /// expressed as a factor of at most a hundred. The logarithms of these two factors must be within a factor of
+    /// [`FACTOR`] of each other.
     pub has_size: bool,
     /// The reason why chance decides whether the effect is met; none if a mechanism can decide it.
     pub left_to_chance: Option<LeftToChance>,
@@ -152,7 +152,7 @@ pub struct Tally {
 pub struct Summary {
     /// Counts for the rows that neither only give context nor follow from other rows.
     pub plain: Tally,
-    /// Counts for the figures of plain rows that are not left to chance.
+    /// Counts for those figures of plain rows that a mechanism decides and not chance.
     pub decidable: Tally,
     /// Counts for the rows that only give context, or that follow from other rows.
     pub apart: Tally,
@@ -180,7 +180,8 @@ impl Share {
         self.of += 1;
     }
 
-    /// Adds the numbers of met figures of two shares, and their numbers of all figures.
+    /// Returns the share for the figures of two shares together: adds up the numbers of met figures, and the numbers of
+    /// all figures.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { met: self.met + other.met, of: self.of + other.of }
@@ -288,7 +289,8 @@ impl Cell {
 }
 
 impl Effect {
-    /// Makes an effect. Each argument holds the baseline's figure, then the kernel's figure.
+    /// Compares the published effect of a kernel with the simulated one. Each argument has the figure of the baseline,
+    /// then the figure of the kernel; `simulated` is `None` if the simulation has no figures.
     fn of(published: (f64, f64), simulated: Option<(f64, f64)>) -> Self {
         let (printed, here) = (change(published), simulated.map(change));
         let has_sign = here.is_some_and(|here| here != 0.0 && printed != 0.0 && (here < 0.0) == (printed < 0.0));

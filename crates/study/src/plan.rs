@@ -66,7 +66,7 @@ pub struct Request {
     pub runs: u64,
     /// Factor by which memory, swap, files and disk bandwidth are multiplied; full size by default.
     pub scale: Option<Scale>,
-    /// Whether to record CPU time by call path.
+    /// True to record CPU time by call path.
     pub profile: bool,
     /// Interval between records of counters; `None` records nothing.
     pub series_every: Option<Every>,
@@ -74,11 +74,11 @@ pub struct Request {
     pub memory_every: Option<Nanos>,
     /// Interval between records of the generations of pages (multi-gen LRU); `None` records nothing.
     pub generations_every: Option<Nanos>,
-    /// Whether to record the data for a picture of the runs.
+    /// True to record the data for a picture of the runs.
     pub picture: bool,
     /// The part of each run that is traced; `None` traces nothing.
     pub trace: Option<Window>,
-    /// Whether to report how often locks were taken and how long interrupts were off.
+    /// True to report how often locks were taken and how long interrupts were off.
     pub locks: bool,
     /// The grounds (systems) to run on; a simulated machine by default.
     pub grounds: Vec<Ground>,
@@ -98,7 +98,7 @@ pub struct Plan {
     pub columns: Vec<Column>,
     /// The seeds.
     pub seeds: Vec<u64>,
-    /// The scale.
+    /// The factor by which memory, swap, files and disk bandwidth are multiplied.
     pub scale: Scale,
     workload: &'static dyn Runnable,
     machine: Arc<Machine>,
@@ -145,8 +145,8 @@ struct NamedKernel {
     kernel: Kernel,
 }
 
-/// What all runs of one column of the table have in common: a kernel, a machine with parameters, and the ground
-/// (system) to run on.
+/// The properties that all runs of one column of the table share: a kernel, a machine with parameters, and the ground
+/// (system) on which the runs take place.
 #[derive(Clone, Copy)]
 struct Subject<'r> {
     named: &'r NamedKernel,
@@ -157,7 +157,7 @@ struct Subject<'r> {
     device_pages: Option<u64>,
     /// The kernel image that a guest boots.
     image: Option<&'r Path>,
-    /// Whether the comparison has several kernel images, so that the column's name must tell them apart.
+    /// True if the comparison has several kernel images, so that the column's name must tell them apart.
     is_one_of_images: bool,
 }
 
@@ -166,13 +166,13 @@ struct Subject<'r> {
 pub struct Results {
     /// The table of figures.
     pub table: Table,
-    /// CPU time of every job by call path; empty if not requested.
+    /// CPU time by call path, for the run of each job; empty if not requested.
     pub profile: Vec<RunProfile>,
     /// Counters over time of every job; empty if not requested.
     pub series: Vec<RunSeries>,
     /// Memory over time of every job; empty if not requested.
     pub memory: Vec<RunMemory>,
-    /// Generations of pages over time of every job; empty if not requested.
+    /// The generations of pages over time, for the run of each job; empty if not requested.
     pub generations: Vec<RunGenerations>,
     /// The lines that each simulated kernel logged.
     pub kernel_logs: Vec<RunKernelLog>,
@@ -193,7 +193,7 @@ impl Results {
         if self.failures.is_empty() { Ok(self) } else { Err(self.failures) }
     }
 
-    /// Returns whether every run failed.
+    /// Returns whether every run of the plan failed, so that the table has no rows.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.table.rows.is_empty() && self.table.columns.iter().all(Column::has_failed)
@@ -399,7 +399,7 @@ impl Plan {
         self.row_names_of(&self.runs.first()?.job)
     }
 
-    /// Returns the names of the rows that a job may report; none if they are not known before the job runs.
+    /// Returns the names of the rows that a job may report; none if the names are not known before the job runs.
     fn row_names_of(&self, job: &Job) -> Option<Vec<RowName>> {
         let mut names = self.workload.row_names(job)?;
         if job.locks {
@@ -461,8 +461,8 @@ impl Plan {
         self.runs.iter().map(|run| run.title.clone()).collect()
     }
 
-    /// Renames each run: its new name is the result of `name` for its present name, which is the column, and the seed
-    /// if there are several. Returns the plan.
+    /// Renames each run: calls `name` with the run's present name, and stores the result as the new name. The present
+    /// name is the column's name, followed by the seed if the plan has several seeds. Returns the plan.
     #[must_use]
     pub fn titled(mut self, name: impl Fn(&str) -> String) -> Self {
         self.runs.iter_mut().for_each(|run| run.title = name(&run.title));

@@ -20,7 +20,7 @@ pub struct Ranking {
     pub row: String,
     /// Unit of the row.
     pub unit: String,
-    /// Whether a higher or a lower value of the row is better.
+    /// The direction in which values of the row are better: higher or lower.
     pub better: Better,
     /// Format of the row's values.
     #[serde(skip)]

@@ -22,7 +22,7 @@ use report::{Column, Table, TableHead, rows};
 pub struct Where {
     /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key whose value was changed for a run.
     pub key: String,
-    /// The values of the key with which a run is selected.
+    /// The values of the key. A run is selected if it has any of them.
     pub values: Vec<String>,
 }
 
@@ -161,9 +161,9 @@ pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
 pub struct Frame {
     /// Columns of text, each with its name. A cell is none if the run of its line does not have the column's key.
     pub texts: Vec<(String, Vec<Option<String>>)>,
-    /// The seed of each line.
+    /// For each line, the seed of the run.
     pub seeds: Vec<u64>,
-    /// The figure of each line.
+    /// For each line, the figure.
     pub values: Vec<f64>,
 }
 
@@ -216,7 +216,7 @@ impl Frame {
         self.texts.iter().position(|(name, _)| name == "group").unwrap_or(BEFORE_SEED)
     }
 
-    /// Writes the list as CSV.
+    /// Writes the list of runs as CSV: the names of the columns, then a line for each figure of each run.
     ///
     /// # Errors
     /// When `out` cannot be written to.

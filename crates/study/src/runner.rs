@@ -36,8 +36,8 @@ pub fn all_cores() -> usize {
 }
 
 /// Calls `work` for each of `items` on `threads` threads. A panic counts as a failure. Returns each item with its
-/// result, in order. After the first failure, no further call is made; items without a call are left out of the
-/// results.
+/// result, in the order of `items`. After the first failure, no further call begins, and items without a call are left
+/// out of the results.
 pub fn each<I: Sync, T: Send>(
     items: &[I],
     threads: usize,

@@ -1,5 +1,5 @@
-//! A set of runs, all combinations of some values, whose results go to a store. A sweep can be divided into parts, and
-//! goes on from stored results.
+//! A sweep: runs for all combinations of the listed kernels, scales and values. The results go to a store. A sweep can
+//! be divided into parts. A sweep that was interrupted skips the runs whose results are stored.
 //!
 //! ```toml
 //! experiments = ["parallelio"]
@@ -85,7 +85,8 @@ impl FromStr for Shard {
     }
 }
 
-/// What happened to the runs of a part of a sweep: how many were performed or found, and which failed.
+/// The outcome of a part of a sweep: the number of runs that were performed, the number found in the store, and the
+/// runs that failed.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// Number of runs that were performed.

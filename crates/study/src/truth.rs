@@ -37,8 +37,8 @@ pub struct Rule {
     /// these.
     #[serde(default)]
     pub sum_of: Vec<String>,
-    /// The largest accepted distance of the simulated value from the guest's, in percent of the guest's value. If this
-    /// is missing, the counters are shown but not judged.
+    /// The largest accepted difference between the simulated value and the guest's value, in percent of the guest's
+    /// value. If this is missing, the values are shown but not judged.
     pub percent: Option<f64>,
     /// A counter is compared only if its median in the guest or its simulated median has at least this value.
     /// Differences between smaller values say nothing.
@@ -95,11 +95,11 @@ pub struct Compared {
     pub sim: Spread,
     /// The simulated median divided by the guest's; none if the guest's is 0.
     pub ratio: Option<f64>,
-    /// Whether the guest's range, widened by what the rule allows, overlaps the simulated range; none if the rule has
-    /// no `percent`.
+    /// `Some(true)` if the guest's range, widened by the rule's `percent`, overlaps the simulated range. None if the
+    /// rule has no `percent`.
     pub agrees: Option<bool>,
-    /// Whether the two medians differ by no more than the rule allows, whatever the ranges are; none if the rule has no
-    /// `percent`.
+    /// `Some(true)` if the two medians differ by no more than the rule's `percent`, whatever the ranges are. None if
+    /// the rule has no `percent`.
     pub medians_agree: Option<bool>,
 }
 
@@ -126,13 +126,13 @@ impl Difference {
     }
 }
 
-/// What guests counted, recorded so that simulations can be compared with it without a guest.
+/// The recorded counters of guests, with which simulations can be compared without a guest.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// Lines with notes about the guests, such as the version of their kernel.
     pub notes: Vec<String>,
-    /// What guests counted, for each load with each kernel file.
+    /// The counters of guests, for each load with each kernel file.
     pub runs: Vec<Recorded>,
 }
 
@@ -222,8 +222,8 @@ pub struct Last {
     pub name: String,
     /// Number of counters that agree, and number of all judged counters.
     pub counters: [usize; 2],
-    /// Two numbers about counters that differ between two kernels: for how many of them the simulation and the guests
-    /// have the larger count with the same kernel, and how many there are.
+    /// Numbers of counters that differ between two kernels: first those for which the simulation and the guests agree
+    /// which kernel has the larger count, then all.
     pub signs: [usize; 2],
 }
 

@@ -1,6 +1,7 @@
-//! [`Operation`]: what a request does.
+//! [`Operation`]: the operation of a request, such as a read.
 
-/// What a request does. The number of each operation is its code in the format `.hwtrace`.
+/// The operation of a request, such as a read. The number of each variant is the operation's code in the format
+/// `.hwtrace`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Operation {

@@ -26,7 +26,7 @@ pub struct Request {
     /// Number of the file, from 0: an index into the trace's table of names. Below [`FILE_LIMIT`](Self::FILE_LIMIT).
     pub file: u32,
     /// Number of the open file description (what Linux's `struct file` is): requests with the same number share a
-    /// readahead window. 0 if the source does not tell.
+    /// readahead window. 0 if the source does not state the number.
     pub handle: u32,
     /// First byte of the range, or the key of the object. See [`Operation`] for operations that have no range.
     pub offset: u64,
@@ -121,7 +121,7 @@ pub const fn page_of_key(key: u64) -> (u32, u64) {
     ((key >> 40) as u32, key & ((1 << 40) - 1))
 }
 
-/// What the requests of a trace address: ranges of bytes, or whole objects.
+/// The kind of a trace by the targets of its requests: ranges of bytes, or whole objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Ranges of bytes of files or of block devices, which are split into pages.

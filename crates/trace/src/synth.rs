@@ -47,7 +47,8 @@ pub struct Pattern {
     pub len: u64,
     /// Number of requests of this pattern after which its set of pages moves; 0 if the set never moves.
     pub shift_every: u64,
-    /// Number of pages by which the set of accessed pages moves each time. Its first pages are then no longer accessed.
+    /// Number of pages by which the set of accessed pages moves at each shift. The first pages of the set are then no
+    /// longer accessed.
     pub shift_by: u64,
 }
 
@@ -217,7 +218,7 @@ pub struct Settings {
     pub seed: u64,
     /// Number of requests per second of the trace's time, at least 1.
     pub rate: u64,
-    /// Whether the requests address ranges of files, or objects.
+    /// The things that the requests address: ranges of files, or objects.
     pub kind: Kind,
     /// Smallest and largest size of objects, bytes. The logarithms of the sizes are spread evenly. An object keeps its
     /// size.

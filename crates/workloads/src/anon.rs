@@ -40,7 +40,7 @@ pub struct Params {
     /// stored to. Unlike anonymous regions, they are not filled before the random touches begin. Default: `false`,
     /// which makes the regions anonymous.
     pub private_file: bool,
-    /// How often each page of a region is touched. Default: all pages equally often.
+    /// The distribution by which the pages to touch are chosen. Default: all pages equally often.
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`: above 0. Default 1.2.
     pub theta: f64,

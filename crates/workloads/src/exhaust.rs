@@ -131,7 +131,7 @@ impl Workload for Exhaust {
     }
 }
 
-/// How a program ended.
+/// The way in which a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// The program was killed.
@@ -188,8 +188,8 @@ fn write_until_refused<S: System>(system: &S) -> Result<(u64, Fate), SystemError
     fate(system, was_refused, ended).map(|fate| (pages, fate))
 }
 
-/// Returns how a program ended, whose last operation had the outcome `ended`. If the operation failed although the
-/// program was neither killed nor refused memory or disk space, returns the operation's error.
+/// Returns the way in which a program ended. `ended` is the outcome of the program's last operation. If this operation
+/// failed although the program was neither killed nor refused memory or disk space, returns the operation's error.
 fn fate<S: System>(system: &S, was_refused: bool, ended: Result<(), SystemError>) -> Result<Fate, SystemError> {
     if system.is_killed() {
         Ok(Fate::Killed)

@@ -21,7 +21,7 @@ use sim::Rng;
 /// The touches draw from the random stream of this number ([`System::rng`]).
 const STREAM: u64 = 7500;
 
-/// The staying program's memory has the test pattern that is made from this name.
+/// The name from which the test pattern of the staying program's memory is made.
 const STAYS: &str = "stays";
 
 /// Parameters of the workload `exits`, from `[params]` in an experiment's file.

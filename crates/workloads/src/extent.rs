@@ -28,8 +28,8 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Refuses a run that exceeds the limits of time or operations. Also refuses a run whose files exceed
-    /// `device_pages`, the device's room for files, if this room is known.
+    /// Refuses a run that exceeds the limits of time or operations. Also refuses a run whose files need more pages than
+    /// `device_pages`, the number of pages that files may take on the device, if this number is known.
     ///
     /// # Errors
     /// When a quantity is too large. The message names the quantity and its limit.

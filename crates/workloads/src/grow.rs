@@ -216,7 +216,7 @@ fn grow<S: System>(system: &S, params: &Params) -> Result<(Vec<Row>, bool), Syst
 }
 
 /// Writes to the group's `memory.reclaim`, if the parameters ask for it. Returns the group's counters before and after,
-/// and whether the group freed as much as was requested. Returns none if the group is not asked.
+/// and whether the group freed as much as was requested. Returns none if the parameters do not ask for it.
 fn reclaim<S: System>(system: &S, params: &Params) -> Result<Option<(Vmstat, Vmstat, bool)>, SystemError> {
     let Some(group) = params.group.as_ref().filter(|_| params.reclaim_mib > 0) else { return Ok(None) };
     let stat = || system.group_stat(group).map(Option::unwrap_or_default);

@@ -532,7 +532,8 @@ const fn is_held(page: u64, per_mille: u64) -> bool {
     page * per_mille / 1000 != (page + 1) * per_mille / 1000
 }
 
-/// Runs one build with one compiler at a time. The build holds `held_pages` pages of memory until it ends.
+/// Runs one build of the source tree `tree`, with one compiler at a time. The build holds `held_pages` pages of memory
+/// until it ends.
 fn make<S: System>(system: &S, model: Build, tree: u64, held_pages: u32, next: &AtomicU64) -> Result<(), SystemError> {
     let held = system.map(held_pages)?;
     let mut result = system.touch(&held, 0..held_pages, true);
@@ -585,9 +586,9 @@ struct Pass {
     /// Number of requests that the pass planned. A pass that ends early makes fewer requests.
     planned: u64,
     attempts: Vec<Attempt>,
-    /// Counters and gauges at the beginning of the pass.
+    /// Counters and gauges at the beginning of the pass, which is a series of requests for blocks.
     before: Vmstat,
-    /// Growth of the counters during the pass.
+    /// Growth of the counters during the pass, which is a series of requests for blocks.
     counters: Vmstat,
 }
 

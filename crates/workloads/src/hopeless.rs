@@ -1,11 +1,11 @@
 //! Memory full of pages that cannot be reclaimed, beside a control group that reclaims for itself.
 //!
-//! One task does all the work, so that the workload runs alike on each ground. The task fills memory with anonymous
-//! pages, until free memory is below the low mark, on a machine without swap: kswapd can never balance the node. Then
-//! the task alternates between two reads: it reads on in a file in its group, which is at `memory.high` and so reclaims
-//! its own pages, and it reads a random page of a hot file outside of the group. The workload shows whether kswapd
-//! gives up, or runs on and evicts the hot file again and again. Source: mechanisms/modern, 8 (the posting "mm/vmscan:
-//! fix unintended reset of kswapd_failures", December 2025).
+//! One task does all the work, so that the workload runs alike on each ground. The machine has no swap. The task fills
+//! memory with anonymous pages until free memory is below the low mark, so kswapd can never balance the node. Then the
+//! task alternates between two reads. In its group, which is at `memory.high` and so reclaims its own pages, it reads
+//! the next pages of a file. Outside of the group, it reads a random page of a hot file. The workload shows whether
+//! kswapd gives up, or runs on and evicts the hot file again and again. Source: mechanisms/modern, 8 (the posting
+//! "mm/vmscan: fix unintended reset of kswapd_failures", December 2025).
 
 use super::big_file;
 use super::random::Size;
@@ -27,7 +27,7 @@ const OWN: &str = "own";
 /// Name of the hot file, which is read outside of the group.
 const HOT: &str = "hot";
 
-/// The reads of the hot file draw from the random stream of this number ([`System::rng`]).
+/// Number of the random stream ([`System::rng`]) that decides which pages of the hot file are read.
 const STREAM: u64 = 7100;
 
 /// Number of pages that are filled between two checks of free memory.

@@ -19,7 +19,7 @@ use figures::scale::Scale;
 use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 
-/// The touches of the hot set draw from the random stream of this number ([`System::rng`]).
+/// Number of the random stream ([`System::rng`]) that decides which pages of the hot set are touched.
 const STREAM: u64 = 7000;
 
 /// Parameters of the workload `hotset`, from `[params]` in an experiment's file.
@@ -36,7 +36,7 @@ pub struct Params {
     pub cold_mib: Option<u64>,
     /// Number of pages of the large file that are read from one touch of the hot set to the next. Default 4.
     pub reads_per_touch: u64,
-    /// How a page of the hot set is read. Default: through a mapping.
+    /// The way in which a page of the hot set is read. Default: through a mapping.
     pub access: Access,
     /// The memory control group in which the hot set is used, a section `[[group]]` of the machine file. Default: the
     /// group in which the task starts.

@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 /// number `n` beside the server from stream `STREAMS[1] + n`.
 const STREAMS: [u64; 2] = [7000, 7500];
 
-/// The hog draws its random numbers from the stream of this number ([`System::rng`]).
+/// Number of the stream from which the hog draws its random numbers ([`System::rng`]).
 const STREAM_OF_HOG: u64 = 6999;
 
 /// Name of the file with the server's code.
@@ -341,8 +341,9 @@ impl Shared {
         Some(self.refused_at.load(Relaxed)).filter(|at| *at > 0).map(Nanos)
     }
 
-    /// Returns whether the caller should repeat an access to memory that ended with `outcome`. It should if the access
-    /// was refused memory and the hog is being killed. Records the time of the first refusal.
+    /// Returns whether the caller should repeat an access to memory that ended with `outcome`. This is so if the access
+    /// failed for lack of memory while the hog (the program that fills memory) is being killed. Records the time of the
+    /// first refusal.
     ///
     /// # Errors
     /// When the access failed for another reason than a lack of memory, or when there is no hog to kill.
@@ -394,7 +395,8 @@ impl<S: System> Process<S> {
         code.call(system, &mut self.rng)
     }
 
-    /// Calls random functions: as many as a program other than the server calls each time that it wakes up.
+    /// Calls random functions: as many as `wake_calls` says, scaled to the run. Each program except the server does so
+    /// at each wake-up.
     fn run_code(&mut self, system: &S) -> Result<(), SystemError> {
         (0..self.shape.calls[1]).try_for_each(|_| self.call(system))
     }
@@ -491,7 +493,7 @@ fn wake_now_and_then<S: System>(
     Ok(())
 }
 
-/// How the hog grows: its final size, the growth per second, and the share of its memory that it uses again each
+/// The growth of the hog: its final size, the growth per second, and the share of its memory that it uses again each
 /// second.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
@@ -513,8 +515,9 @@ impl Growth {
     }
 }
 
-/// Runs the hog. It stores page after page until it has its final size, and stays until the run is over. It ends
-/// earlier if it is refused memory or killed. Returns the number of pages stored.
+/// Runs the hog, a program that takes memory. It stores page after page until it has its final size, and keeps the
+/// pages until the run is over. It ends earlier if a request for memory is refused, or if it is killed. Returns the
+/// number of pages stored.
 fn grow<S: System>(system: &S, growth: Growth, shape: Shape, shared: &Shared) -> Result<u64, SystemError> {
     let Growth { pages, pages_per_s, uses_percent_per_s } = growth;
     let mut process = Process::start(system, STREAM_OF_HOG, HOG, 0, shape.pages[1], shape)?;
@@ -613,7 +616,7 @@ struct Course {
     refused_at: Option<Nanos>,
     hog_pages: u64,
     memory_pages: u64,
-    /// Requests in the order of their ends.
+    /// Completed requests, in the order in which they ended.
     requests: Vec<Request>,
     /// Durations of the requests before the hog started, and durations of the requests while memory was full.
     latencies: [Histogram<u64>; 2],

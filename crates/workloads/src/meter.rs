@@ -282,8 +282,9 @@ pub fn measure<S: System>(
     measure_tasks(system, measured, &names, body)
 }
 
-/// Does what [`measure`] does, with tasks that have names of their own. The tasks after the first `measured.tasks` are
-/// not measured: their operations do not count, and they are told to end when the measured tasks have ended.
+/// Starts tasks with the given names and watches them, as [`measure`] does. Only the first `measured.tasks` tasks are
+/// measured. The operations of the other tasks do not count. These tasks are told to end when the measured tasks have
+/// ended.
 ///
 /// # Errors
 /// When a task failed.
@@ -676,8 +677,8 @@ fn event_row(name: &str, unit: &str, value: u64) -> Row {
     Row::new("vmstat", name, unit, Better::Neutral, Format::Decimals(0), value as f64)
 }
 
-/// Adds to `profile` a line that begins with `part` for each call path: the CPU time that the path has spent since
-/// `seen` was measured. Then sets `seen` to `now`.
+/// Adds a line to `profile` for each call path. The line has `part`, the path, and the CPU time that the path has spent
+/// since `seen` was measured. Then sets `seen` to `now`.
 pub(super) fn add_profile(
     profile: &mut Vec<String>,
     part: &str,

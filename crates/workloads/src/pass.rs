@@ -14,14 +14,15 @@ pub(super) const COLD: &str = "cold.dat";
 /// Sizes of the hot set's file and of the large file that is read once, pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Files {
-    /// Pages of the hot set's file.
+    /// Number of pages of the hot set's file.
     pub hot: u64,
-    /// Pages of the large file.
+    /// Number of pages of the large file.
     pub cold: u64,
 }
 
 impl Files {
-    /// Returns the sizes of both files for a system that has `memory_pages` pages of memory, at the scale `scale`.
+    /// Returns the sizes of the hot set's file and of the large file for a system that has `memory_pages` pages of
+    /// memory, at the scale `scale`.
     pub fn of(hot: Size, cold: Size, memory_pages: u64, scale: Scale) -> Self {
         Self { hot: hot.pages(memory_pages, scale), cold: cold.pages(memory_pages, scale) }
     }
@@ -32,18 +33,18 @@ impl Files {
         check_sizes(1, self.cold, "a file")
     }
 
-    /// Returns the number of pages of both files together.
+    /// Returns the number of pages of the hot set's file and the large file together.
     pub const fn pages(self) -> u64 {
         self.hot.saturating_add(self.cold)
     }
 
-    /// Makes both files on the device, with no page in memory.
+    /// Makes the hot set's file and the large file on the device, without pages in memory.
     pub fn make<S: System>(self, system: &S) -> Result<(), SystemError> {
         big_file::make(system, COLD, self.cold)?;
         big_file::make(system, HOT, self.hot)
     }
 
-    /// Removes both files.
+    /// Removes the hot set's file and the large file.
     pub fn remove<S: System>(system: &S) -> Result<(), SystemError> {
         system.remove(HOT)?;
         system.remove(COLD)

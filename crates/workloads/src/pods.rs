@@ -1,4 +1,5 @@
-//! Programs of a Kubernetes node: each grows in its own control group until it has what it wants, and uses it.
+//! Programs of a Kubernetes node. Each program grows in its own control group until it has its full size, and then uses
+//! its memory.
 //!
 //! The groups of the machine file have the limits and the `oom_score_adj` that Kubernetes gives by quality of service.
 //! With a controller, pods are evicted before memory is exhausted; without one, the kernel kills.
@@ -152,12 +153,12 @@ fn kills<S: System>(system: &S) -> u64 {
     system.vmstat().get("oom_kill").copied().unwrap_or_default()
 }
 
-/// How a pod ended.
+/// The duration and the largest size of a pod that has ended, and whether the pod was killed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fate {
     /// Time for which the pod ran, s.
     ran_s: f64,
-    /// Largest number of pages that the pod had.
+    /// Largest number of pages that the pod had at a time.
     pages: u64,
     was_killed: bool,
 }

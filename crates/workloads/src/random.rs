@@ -12,10 +12,10 @@ use figures::scale::Scale;
 use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// Task number `n` draws its random numbers from stream `STREAM + n` ([`System::rng`]).
+/// Number of the first random stream ([`System::rng`]): task number `n` uses the stream `STREAM + n`.
 const STREAM: u64 = 3000;
 
-/// How a page is read.
+/// The way in which a page is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -30,7 +30,7 @@ pub enum Access {
     Mapped,
 }
 
-/// Says which part of a page is verified after a read.
+/// The part of a page that is verified after a read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {

@@ -1,7 +1,7 @@
 //! Reads of 4 KiB at random offsets in a file that is larger than memory, by several tasks.
 //!
 //! The file is written, synced and dropped from memory, so the first reads miss. Memory fills with read pages until
-//! every miss has to make room. The report lists the rates just before that moment and after it.
+//! every miss has to evict a page. The report lists the rates just before that moment and after it.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Measured, measure};

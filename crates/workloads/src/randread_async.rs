@@ -2,8 +2,8 @@
 //! io_uring.
 //!
 //! The files are on the device and not in memory, so the first reads miss. Memory fills with read pages until every
-//! miss has to make room. The report lists the rates just before that moment and after it. For the time after, it also
-//! lists the CPU time by task and by purpose. Description: mechanisms/multigen, 10.
+//! miss has to evict a page. The report lists the rates just before that moment and after it. For the time after, it
+//! also lists the CPU time by task and by purpose. Description: mechanisms/multigen, 10.
 
 use super::big_file;
 use super::cpu_rows::{self, KSWAPD, Who};
@@ -52,7 +52,7 @@ pub struct Params {
     pub filling_s: u64,
 }
 
-/// Says which files a task reads.
+/// The choice of the files that a task reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {

@@ -66,7 +66,7 @@ impl Params {
     }
 }
 
-/// What the tasks return beside their counts of operations: versions of pages, and durations of syncs.
+/// The results of the tasks besides their counts of operations: versions of pages, and durations of syncs.
 #[derive(Debug)]
 struct Written {
     /// For each task, the last written version of each of its pages.

@@ -1,7 +1,8 @@
 //! One pass over a file that is larger than memory, beside a hot set that fits into memory.
 //!
 //! Tasks read the hot set at random, first alone, then during the pass. The hit ratio of the hot set shows how much of
-//! it stays in memory. Its misses are the pages read in during the pass, without the pages of the pass itself.
+//! the set stays in memory. The misses of the hot set are the pages that were read in during the pass, except the pages
+//! of the large file.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};

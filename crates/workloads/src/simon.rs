@@ -40,9 +40,8 @@ const LOOK_EVERY: Nanos = Nanos::from_secs(1);
 /// Number of pages in a MiB.
 const MIB_PAGES: u64 = 256;
 
-/// Interval at which the server frees data that clients have received. A reader that finds that the server may not
-/// accept another client checks again after this time. The interval is short compared with the time that a client
-/// takes.
+/// Interval at which the server frees data that clients have received. If the server may not accept another client, a
+/// reader checks again after this interval. The interval is short compared with the time that a client takes.
 const ACKNOWLEDGE_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Longest duration of a run, seconds.

@@ -19,7 +19,7 @@ use sim::Sourced;
 /// Largest number of tasks.
 const TASKS_MAX: u64 = 1024;
 
-/// How a task accesses each page.
+/// The way in which a task accesses each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {

@@ -288,9 +288,9 @@ struct Program {
 struct OfTask {
     /// Time that the task took to fill its region.
     fill: Nanos,
-    /// Number of simulated touches after filling.
+    /// Number of simulated touches after the task has filled its memory. Each stands for `sample` touches.
     touches: u64,
-    /// Duration of the touches after filling.
+    /// Duration of the touches after the task has filled its memory.
     touching: Nanos,
     /// Duration of each touch that faulted, while the region was filled and after.
     faults: Vec<Nanos>,

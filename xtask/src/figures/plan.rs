@@ -56,7 +56,7 @@ pub struct FiguresTable {
     pub seeds: u64,
     /// Names of the kernels, which are the columns.
     pub kernels: Vec<String>,
-    /// The figures, which are the lines.
+    /// The figures that the table shows, one in each line.
     pub figures: Vec<Figure>,
 }
 
@@ -68,7 +68,7 @@ pub struct Figure {
     pub row: String,
     /// Name of the figure in the table, if it differs from the row's name.
     pub label: Option<String>,
-    /// Name of a row whose value is subtracted.
+    /// Name of a row whose value is subtracted from the value of `row`.
     less: Option<String>,
     /// The number by which the value is divided.
     per: Option<f64>,

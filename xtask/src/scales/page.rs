@@ -7,7 +7,7 @@ use super::{
 };
 
 /// Returns a table with a line for each experiment: how many of its runs ended well, how many kernels have one sign
-/// over all scales (better or worse than the first kernel), and how many change it.
+/// over all scales (better or worse than the first kernel), and which kernels have different signs at different scales.
 pub fn summary(all: &[Experiment], record: &Record, changes: &[Change]) -> String {
     let mut text = line([
         "experiment",

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, fs, io, path::Path};
 
 use serde::Deserialize;
 
-/// First line of the file.
+/// First line of the CSV file with the record: the names of the columns.
 const HEAD: &str = "experiment,kernel,scale,seed,value,unit,better,error";
 
 /// The properties of an experiment that this command needs.
@@ -37,9 +37,9 @@ pub struct Case {
     pub experiment: String,
     /// Name of the kernel, with its changes.
     pub kernel: String,
-    /// The scale.
+    /// Scale of the run, as text.
     pub scale: String,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
 }
 
@@ -60,11 +60,11 @@ impl fmt::Display for Case {
 /// The figure of a run's main row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The figure.
+    /// The row's value, in `unit`.
     pub value: f64,
-    /// Unit of the figure.
+    /// Unit of the value.
     pub unit: String,
-    /// `true` if a higher figure is better.
+    /// `true` if a higher value is better.
     pub is_higher_better: bool,
 }
 

@@ -15,7 +15,7 @@ pub enum Sign {
     Better,
     /// The kernel is worse than the first kernel.
     Worse,
-    /// The two kernels are not told apart.
+    /// The figures do not show which of the two kernels is better.
     None,
 }
 
@@ -25,7 +25,7 @@ pub enum Sign {
 pub struct Change {
     /// Name of the experiment.
     pub experiment: String,
-    /// Names of the kernels whose sign changes.
+    /// Names of the kernels whose comparison with the first kernel changes sign between scales.
     pub kernels: Vec<String>,
     /// Reason for the change, in a sentence.
     pub why: String,

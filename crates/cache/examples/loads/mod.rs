@@ -1,4 +1,4 @@
-//! Loads of the examples: keys, and CPU time.
+//! Helpers of the examples: random keys, and the CPU time of a thread.
 
 #![allow(dead_code, reason = "each example uses a part")]
 
@@ -35,7 +35,7 @@ impl Zipf {
         Self(below.collect())
     }
 
-    /// Draws a rank.
+    /// Returns a random rank (from 1), drawn by Zipf's law.
     pub fn draw(&self, random: &mut Random) -> u64 {
         let point = random.next() * self.0.last().unwrap();
         self.0.partition_point(|below| *below < point) as u64 + 1
@@ -49,7 +49,8 @@ pub fn zipf(keys: u32, requests: usize) -> Vec<u64> {
     (0..requests).map(|_| mix(zipf.draw(&mut random))).collect()
 }
 
-/// Returns a popular set, beside a set that shifts, and a pass over many keys again and again.
+/// Returns a mixture of three kinds of requests: six of ten draw keys of a popular set by Zipf's law, three draw keys
+/// of a set that shifts over time, and one scans a set of keys again and again.
 pub fn mixture(keys: u32, requests: usize) -> Vec<u64> {
     let (zipf, mut random, mut scan) = (Zipf::new(keys / 2), Random(2), 0);
     let place = |n: usize| n as f64 / requests as f64 * f64::from(keys) / 2.0;

@@ -1,10 +1,10 @@
-//! ARC: two LRU lists, of objects used once and of objects used again, whose sizes follow the hits on objects that left
-//! each of them lately.
+//! ARC: one LRU list for objects used once, and one for objects used again. The sizes of the two lists follow the hits
+//! on ghosts, which are objects that left one of the lists lately.
 //!
-//! N. Megiddo, D. S. Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003, figure 4. As libCacheSim
-//! 0.3.5 the target changes by a fraction of lists' lengths (not rounded), and while the cache is not full, ghosts are
-//! not trimmed. State: 4 bytes for each distinct object, and 12 for each cached one and each ghost, of which there are
-//! at most as many as cached objects.
+//! N. Megiddo, D. S. Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003, figure 4. As in
+//! libCacheSim 0.3.5, the target changes by a fraction of the lists' lengths (not rounded), and ghosts are not trimmed
+//! while the cache is not full. State: 4 bytes for each distinct object, and 12 bytes for each cached object and each
+//! ghost. There are at most as many ghosts as cached objects.
 
 use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
@@ -58,7 +58,7 @@ impl<W: Weigh> Arc<W> {
         self.held[list] -= self.weigh.of(self.nodes.value(node));
     }
 
-    /// Forgets the oldest object of a list.
+    /// Removes the oldest object of a list without making it a ghost.
     fn forget_oldest(&mut self, list: usize) {
         let node = self.lists[list].tail();
         self.take(list, node);
@@ -76,7 +76,8 @@ impl<W: Weigh> Arc<W> {
         self.push(from + B1, node);
     }
 
-    /// Makes room for an object that is neither cached nor a ghost.
+    /// Frees space for a new object, which is neither cached nor a ghost: drops a ghost if the lists are full, and
+    /// evicts an object.
     fn replace_for_new(&mut self, weight: u64) {
         if self.held[T1] + self.held[B1] + weight > self.capacity {
             if self.held[B1] == 0 {
@@ -89,7 +90,8 @@ impl<W: Weigh> Arc<W> {
         self.replace(false);
     }
 
-    /// Notes that a ghost was requested, and takes it off its list.
+    /// Adapts the target of `T1` to the request of a ghost on the list `list` (`B1` or `B2`), and takes the ghost off
+    /// this list.
     fn note_ghost(&mut self, list: usize, node: u32) {
         let [b1, b2] = [self.held[B1] as f64, self.held[B2] as f64];
         self.target = match list {

@@ -1,7 +1,8 @@
-//! Clock, or second chance: the oldest object leaves, unless it was used since the hand last passed it.
+//! Clock, or second chance: evicts the oldest object, unless it was used since the clock's hand last passed it.
 //!
-//! F. J. Corbató, "A paging experiment with the Multics system", MIT Project MAC, 1968. One bit an object; a new object
-//! comes without it. State: one byte for each distinct object, and 4 bytes in a queue for each cached one.
+//! F. J. Corbató, "A paging experiment with the Multics system", MIT Project MAC, 1968. Each object has one bit that
+//! says whether it was used; the bit of a new object is clear. State: one byte for each distinct object, and 4 bytes in
+//! a queue for each cached one.
 
 use crate::{Cache, Weigh};
 use machine::prefetch;

@@ -13,7 +13,7 @@ pub struct Fifo<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// Whether each object is cached.
+    /// For each object, `true` if it is cached.
     inside: Vec<bool>,
     /// Cached objects, oldest first.
     queue: VecDeque<u32>,

@@ -1,8 +1,10 @@
-//! LFU: the object with the fewest uses since it came leaves; among equals, the one that reached this number first.
+//! LFU: evicts the object with the fewest uses since it was cached. Of several such objects, evicts the one that
+//! reached this number of uses first.
 //!
-//! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", 1970; in constant time as K. Shah, A. Mitra,
-//! D. Matani, "An O(1) algorithm for implementing the LFU cache eviction scheme", 2010. Counts are lost on eviction.
-//! State: 4 bytes for each distinct object, and 16 for each cached one, besides 24 for each different number of uses.
+//! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", 1970. Each request takes constant time, as in
+//! K. Shah, A. Mitra, D. Matani, "An O(1) algorithm for implementing the LFU cache eviction scheme", 2010. An evicted
+//! object loses its count. State: 4 bytes for each distinct object, 16 bytes for each cached object, and 24 bytes for
+//! each different number of uses.
 
 use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
@@ -15,8 +17,8 @@ struct Group {
     /// The objects, in the order in which they reached this number of uses. The object that reached it first is at the
     /// tail.
     list: List,
-    /// The number of the group with the next smaller number of uses; `more` is that of the group with the next larger
-    /// number. In a free group, `fewer` is the number of the next free group.
+    /// The group with the next smaller number of uses; the field `more` is the group with the next larger number of
+    /// uses. In a free group, `fewer` is the next free group.
     fewer: u32,
     more: u32,
 }
@@ -80,7 +82,7 @@ impl<W: Weigh> Lfu<W> {
         number
     }
 
-    /// Frees a group if it is empty.
+    /// Removes the group `number` of objects with equal numbers of uses, if the group is empty.
     fn drop_if_empty(&mut self, number: u32) {
         let Group { list, fewer, more, .. } = self.groups[number as usize];
         if !list.is_empty() {

@@ -1,4 +1,4 @@
-//! LHD: of a few random objects, the one leaves whose space is expected to give the fewest hits.
+//! LHD: among a few random objects, evicts the object whose space is expected to give the fewest hits.
 //!
 //! N. Beckmann, H. Chen, A. Cidon, "LHD: improving cache hit rate by maximizing hit density", NSDI 2018, with the
 //! constants of libCacheSim 0.3.5: 32 random objects (8 in the first 50 million requests) and the 8 objects that last
@@ -25,8 +25,8 @@ const EARLY: u32 = 50;
 const CANDIDATES: u32 = 32;
 const CANDIDATES_EARLY: u32 = 8;
 const REMEMBERED: usize = 8;
-/// One in this number of insertions and hits, chosen at random, makes its object an explorer, which is not evicted
-/// before its next hit.
+/// One in this number of insertions and hits, chosen at random, makes its object an *explorer*. An explorer is not
+/// evicted before its next hit.
 const EXPLORE_EVERY: u32 = 32;
 /// Largest weight of all explorers together, as a share of the capacity.
 const EXPLORERS: f64 = 0.01;
@@ -72,7 +72,8 @@ pub struct Lhd<W> {
     until_period: u32,
     periods: u32,
     age_shift: u32,
-    /// A decaying sum of the numbers of objects in each period, and the equally decaying number of periods in the sum.
+    /// Two decaying sums over the past periods: the number of cached objects, and the number of periods. Their quotient
+    /// is the mean number of cached objects.
     objects: [f32; 2],
     remembered: [u32; REMEMBERED],
     next_remembered: usize,
@@ -141,7 +142,8 @@ impl<W: Weigh> Lhd<W> {
         self.table.find(id, |tag| self.tags[tag as usize].id)
     }
 
-    /// Evicts the object with the lowest density among some candidates.
+    /// Evicts the object with the lowest hit density among randomly drawn objects (8 at first, 32 later) and the
+    /// remembered objects.
     fn evict(&mut self) {
         let candidates = if self.periods > EARLY { CANDIDATES } else { CANDIDATES_EARLY };
         let mut worst = (f32::MAX, NONE);
@@ -251,7 +253,8 @@ impl<W: Weigh> Lhd<W> {
     }
 }
 
-/// Spreads counts of ages over finer ages. Those beyond the largest age count for it.
+/// Spreads the counts of ages over ages in a unit that is finer by a factor of 2^`by`. Counts of ages that would exceed
+/// the largest age are added to the count of the largest age.
 fn stretch(values: &mut [f32], by: u32) {
     let beyond: f32 = values[AGES >> by..AGES - 1].iter().sum();
     values[AGES - 1] += beyond;
@@ -329,8 +332,8 @@ impl<W: Weigh> Cache for Lhd<W> {
 mod tests {
     use super::*;
 
-    /// The density of an age is, of the objects that reach it, the number that is hit, divided by the time that all of
-    /// them stay from then on.
+    /// The density of an age is a quotient over the objects that reach this age. The dividend is the number of their
+    /// later hits. The divisor is the sum of the times until each object is hit or evicted.
     #[test]
     fn a_density_is_hits_by_time() {
         let mut class = Class { hits: vec![0.0; AGES], evictions: vec![0.0; AGES], densities: vec![0.0; AGES] };

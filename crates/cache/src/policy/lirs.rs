@@ -1,14 +1,14 @@
 //! LIRS: objects whose last two uses lie close together stay; the others pass a short queue.
 //!
 //! S. Jiang, X. Zhang, "LIRS: an efficient low inter-reference recency set replacement policy to improve buffer cache
-//! performance", SIGMETRICS 2002, as libCacheSim 0.3.5 has it: one percent of the capacity for HIR objects, at most
-//! twice the capacity of objects in the stack, and one LIR object is demoted when an object that is in the queue alone
-//! is requested (which keeps its HIR status). Where the queue has room for a single object, that last rule is left out
-//! here, because it would evict the very object that was requested.
+//! performance", SIGMETRICS 2002. The details are those of libCacheSim 0.3.5. One percent of the capacity is for HIR
+//! objects. The objects in the stack take at most twice the capacity. When an object is requested that is in the queue
+//! but not in the stack, it keeps its HIR status, and one LIR object is demoted. This last rule is left out here if the
+//! queue can hold only a single object, because the rule would then evict the requested object.
 //!
 //! State: 4 bytes for each distinct object, and 12 for each object in the stack, cached or not; the queue has 16 for
-//! each of its few objects. The stack holds the objects that left the queue in the order in which they left: the first
-//! to be forgotten is the lowest of them, which a cursor follows.
+//! each of its few objects. Objects that left the queue stand in the stack in the order in which they left it. The
+//! lowest of them is forgotten first; a cursor points to it.
 
 use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
@@ -21,7 +21,8 @@ const LIR: u32 = 0;
 const HIR: u32 = 1;
 /// The object is in the stack, but not cached.
 const GONE: u32 = 2;
-/// The object is in the queue alone. Its word has its place in the queue. [`NONE`] looks like this, too.
+/// The object is in the queue but not in the stack. The rest of the object's word is its place in the queue. The value
+/// [`NONE`] has these bits, too.
 const QUEUED: u32 = 3;
 
 const KIND_SHIFT: u32 = 30;
@@ -41,7 +42,8 @@ pub struct Lirs<W> {
     /// The word of each object: its kind, and its node in the stack or its place in the queue. [`NONE`] if the object
     /// is in neither.
     index: Vec<u32>,
-    /// The nodes of the stack. The value of each is a kind, and the object or its place in the queue.
+    /// The nodes of the stack. The value of a node is the kind of its object, and also the object's number or the
+    /// object's place in the queue.
     nodes: Nodes,
     stack: List,
     /// The nodes of the queue. The value of a node is an object.

@@ -1,9 +1,11 @@
-//! The optimum (MIN, Belady): the object whose next use is farthest away leaves. It knows all requests to come.
+//! The optimum (MIN, Belady): evicts the object whose next use is farthest in the future. The policy knows all later
+//! requests.
 //!
-//! L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", 1966; with all objects of one size
-//! no policy that admits every object has fewer misses. With sizes it is Belady's rule and no bound. State: one bit for
-//! each request. A cached object is the bit at the position of its next use, so a request is a hit if its own bit is
-//! set, and the object that leaves is the last bit that is set, which five levels of summaries find.
+//! L. A. Belady, "A study of replacement algorithms for a virtual-storage computer", 1966. If all objects have one
+//! size, no policy that admits every object has fewer misses. With different sizes, other policies may have fewer.
+//! State: one bit for each request. A cached object is represented by the bit at the position of its next request. So a
+//! request is a hit if the bit at its position is set. The object to evict is that of the last bit that is set, which
+//! is found through five levels of summaries.
 
 use crate::requests::{NEVER, Requests};
 use crate::{Cache, Weigh};
@@ -12,8 +14,8 @@ use std::sync::Arc;
 /// A set of positions in which the largest one is found in a few steps.
 #[derive(Debug)]
 struct Positions {
-    /// The lowest level has a bit for each position. In each higher level, a bit is set if the word that it stands for
-    /// in the level below is not 0.
+    /// The lowest level has a bit for each position. In each higher level, bit *n* is set if word *n* of the level
+    /// below is not 0.
     levels: Vec<Vec<u64>>,
 }
 
@@ -96,7 +98,7 @@ pub struct Optimal<W> {
 }
 
 impl<W: Weigh> Optimal<W> {
-    /// Creates an empty cache for these requests.
+    /// Creates an empty cache for the requests `requests`, which must then be made in this order.
     #[must_use]
     pub fn new(capacity: u64, requests: &Requests, weigh: W) -> Self {
         let (ids, next, uses) = (requests.shared_ids(), requests.next_uses(), Positions::new(requests.len()));

@@ -5,5 +5,5 @@
 
 use super::three_queues::Rule;
 
-/// The choices of the paper's S3-FIFO among those that policies with three queues have.
+/// The values of the paper's S3-FIFO for the choices of policies with three queues.
 pub const RULE: Rule = Rule { fills_main: false, ..super::s3_fifo::RULE };

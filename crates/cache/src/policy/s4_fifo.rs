@@ -10,5 +10,5 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The choices of S4-FIFO among those that policies with three queues have.
+/// The values of S4-FIFO for the choices of policies with three queues.
 pub const RULE: Rule = Rule { skip: Skip::Down(0.25), ..super::s3_fifo::RULE };

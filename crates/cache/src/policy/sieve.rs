@@ -1,9 +1,10 @@
-//! SIEVE: a hand goes from the oldest object to the newest, takes marks away, and evicts the first object without one.
-//! Objects that stay keep their place.
+//! SIEVE: a hand goes from the oldest object to the newest, clears the marks of used objects, and evicts the first
+//! object without a mark. Objects that stay keep their place.
 //!
 //! Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is simpler than LRU: an efficient turn-key eviction
 //! algorithm for web caches", NSDI 2024. State: one byte for each distinct object, and at most 8 bytes for each cached
-//! one: objects lie in an array in order of insertion, and those that the hand keeps close up behind it.
+//! object. Objects lie in an array in the order of insertion. The objects that the hand keeps move up behind the hand,
+//! so that the array has no gaps there.
 
 use crate::{Cache, Weigh};
 use machine::prefetch;

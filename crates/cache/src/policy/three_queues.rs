@@ -22,23 +22,23 @@ pub struct Rule {
     pub ghosts: f64,
     /// Number of uses after which an object moves from the small queue to the main queue: 1 to 3.
     pub promote: u16,
-    /// Largest number of rounds that an object may go through the main queue because it was used: 1 to 3.
+    /// Largest number of further rounds through the main queue that an object gets for its uses: 1 to 3.
     pub rounds: u16,
     /// The youngest part of the small queue. Uses of an object count only after it has left this part.
     pub skip: Skip,
     /// Number of requests for a ghost that only mark it: 0 or 1. The request after these moves the object to the main
     /// queue.
     pub ghost_marks: u16,
-    /// Whether new objects enter the main queue if the small queue is full before the first eviction.
+    /// True if new objects enter the main queue while the small queue is full and nothing has been evicted yet.
     pub fills_main: bool,
 }
 
 /// The youngest part of the small queue, in which uses do not count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Skip {
-    /// This share of the small queue, rounded up to a whole number of objects.
+    /// A part of the small queue: the given share (0 to 1), rounded up to a whole number of objects.
     Up(f64),
-    /// This share of the small queue, rounded down to a whole number of objects.
+    /// A part of the small queue: the given share (0 to 1), rounded down to a whole number of objects.
     Down(f64),
 }
 
@@ -70,14 +70,15 @@ pub struct ThreeQueues<W> {
     /// Number of objects that must follow an object into the small queue before its uses count.
     skipped: u32,
     state: Vec<u16>,
-    /// The objects of the small queue, oldest first. The next two fields are the main queue and the ghosts.
+    /// The objects of the small queue, oldest first. The fields `main` and `ghosts` hold the objects of the main queue
+    /// and of the queue of ghosts.
     small: VecDeque<u32>,
     main: VecDeque<u32>,
     ghosts: VecDeque<u32>,
     /// Number of stale entries in `ghosts`: entries of objects that have returned since.
     stale: usize,
-    /// Weight of the objects in the small queue. The next two fields are the weights of the main queue and of the
-    /// ghosts.
+    /// Total weight of the objects in the small queue. The fields `main_held` and `ghosts_held` are the weights of the
+    /// main queue and of the ghosts.
     small_held: u64,
     main_held: u64,
     ghosts_held: u64,
@@ -175,7 +176,7 @@ impl<W: Weigh> ThreeQueues<W> {
         self.stale = 0;
     }
 
-    /// Takes an object out of the ghosts.
+    /// Removes an object from the ghosts. The object's entry in the queue of ghosts stays, and is then stale.
     fn remove_ghost(&mut self, id: u32) {
         if self.state[id as usize] >> STALE_SHIFT == STALE_MOST {
             self.drop_stale();
@@ -186,8 +187,8 @@ impl<W: Weigh> ThreeQueues<W> {
         self.ghosts_held -= self.weigh.of(id);
     }
 
-    /// Evicts the oldest object of the small queue that was not used often enough. The objects before it were, and move
-    /// to the main queue.
+    /// Evicts the oldest object of the small queue that was not used often enough. Older objects, which were used often
+    /// enough, move to the main queue.
     fn evict_small(&mut self) {
         while let Some(id) = self.small.pop_front() {
             self.small_held -= self.weigh.of(id);

@@ -1,9 +1,9 @@
 //! 2Q: new objects pass a FIFO queue; only those that return after they left it join an LRU list.
 //!
-//! T. Johnson, D. Shasha, "2Q: a low overhead high performance buffer management replacement algorithm", VLDB 1994, the
-//! full version, with the queue of new objects a quarter of the cache and half as many ghosts as the cache has room
-//! for; libCacheSim 0.3.5 has these values. State: 4 bytes for each distinct object, and 12 for each cached one and each
-//! ghost.
+//! T. Johnson, D. Shasha, "2Q: a low overhead high performance buffer management replacement algorithm", VLDB 1994, in
+//! the full version. The queue of new objects is a quarter of the cache, and there are half as many ghosts as objects
+//! fit into the cache; libCacheSim 0.3.5 has these values. State: 4 bytes for each distinct object, and 12 for each
+//! cached one and each ghost.
 
 use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};

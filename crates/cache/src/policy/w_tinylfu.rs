@@ -1,11 +1,12 @@
-//! W-TinyLFU: a small LRU window, and a segmented LRU whose victim an object of the window must beat in an approximate
-//! count of uses.
+//! W-TinyLFU: a small LRU window in front of a segmented LRU. An object that leaves the window replaces the victim of
+//! the segmented LRU only if its approximate count of uses is higher.
 //!
-//! G. Einziger, R. Friedman, B. Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on Storage
-//! 13(4), 2017, as libCacheSim 0.3.5 has it: the window is one percent; the main part has segments of a fifth (first
-//! use) and four fifths (used again); ten counters an object, 14.4 counters for each object of the main part; all ten
-//! are counted up, the least of them is the estimate, and all counters are halved after 32 requests in the main part for
-//! each object of it. Uses in the window are not counted.
+//! G. Einziger, R. Friedman, B. Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on
+//! Storage 13(4), 2017, in the version of libCacheSim 0.3.5. The window is one percent of the cache. The main part has
+//! two segments: a fifth for objects used once, and four fifths for objects used again. Each object has ten counters in
+//! a table, which has 14.4 counters for each object of the main part. A use raises all ten counters, and the least of
+//! them is the estimate. All counters are halved after 32 requests in the main part for each of its objects. Uses in
+//! the window are not counted.
 //!
 //! State: 12 bytes for each cached object, 10.5 to 21 in a hash table, and 29 in counters of 16 bits (libCacheSim has 32
 //! bits: a counter of more than 65535 stays there). All caches share two hashes of 4 bytes for each distinct object.
@@ -20,8 +21,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 struct Sketch {
     counters: Vec<u16>,
-    /// A number by which a remainder by the number of counters is computed without a division (Lemire, Kaser, Kurz,
-    /// "Faster remainder by direct computation", 2019).
+    /// The factor with which the remainder of a hash by the number of counters is computed without a division (Lemire,
+    /// Kaser, Kurz, "Faster remainder by direct computation", 2019).
     reciprocal: u64,
     hashes: u32,
 }
@@ -90,8 +91,8 @@ pub struct WTinyLfu<W> {
     lists: [List; 3],
     sketch: Sketch,
     hashes: Arc<[[u32; 2]]>,
-    /// Number of requests in the main part since the counters were last halved. They are halved when this number
-    /// reaches `halve_at`.
+    /// Number of hits on objects in the main part of the cache since the counters of uses were last halved. They are
+    /// halved when this number reaches `halve_at`.
     counted: u64,
     halve_at: u64,
 }
@@ -156,7 +157,7 @@ impl<W: Weigh> WTinyLfu<W> {
         self.lists[list as usize].tail()
     }
 
-    /// Moves an object from the window to the main part, in the lowest segment with room.
+    /// Moves an object from the window to the main part of the cache: to the lowest segment in which the object fits.
     fn admit(&mut self, node: u32) {
         let weight = self.weigh.of(self.object(node));
         self.take(node);
@@ -197,7 +198,7 @@ impl<W: Weigh> WTinyLfu<W> {
         }
     }
 
-    /// Notes a use of an object of the main part.
+    /// Handles a hit on an object in the main part of the cache.
     fn use_main(&mut self, id: u32, node: u32, list: u32) {
         if list == AGAIN {
             self.lists[AGAIN as usize].touch(&mut self.nodes, node);

@@ -13,7 +13,7 @@ pub struct Classic {
     pub inactive: Ids,
     pub referenced: HashSet<u32>,
     pub workingset: HashSet<u32>,
-    /// The clock when a page left, and whether it had been active.
+    /// For each page that left memory: the clock's value when the page left, and whether the page had been active.
     pub shadows: HashMap<u32, (u64, bool)>,
     pub clock: u64,
     pub has_refaulted: bool,
@@ -84,13 +84,15 @@ pub struct Highwater {
     pub waiting: Ids,
     pub active: Ids,
     pub inactive: Ids,
-    /// Waiting pages that returned soon.
+    /// Pages of `waiting` that refaulted soon after they left memory.
     pub returned: HashSet<u32>,
-    /// Pages that were used once, and twice, since the scan last met them.
+    /// Pages that were used since the scan last examined them. Of these, `used_again` has the pages that were used
+    /// twice.
     pub used: HashSet<u32>,
     pub used_again: HashSet<u32>,
     pub shadows: HashMap<u32, Shadow>,
-    /// The engine's record, which tests of the engine cover.
+    /// The engine's own record of pages that left memory. This model does not reimplement the record, because tests of
+    /// the engine cover it.
     pub workingset: Workingset,
     pub rounds_left: usize,
 }
@@ -108,7 +110,7 @@ impl Highwater {
         self.workingset.note_left(kind.only(1), listed.max(self.capacity / 8) as u32);
     }
 
-    /// Returns whether a waiting page left.
+    /// Returns the kind under which a waiting page leaves the cache; `None` if the page goes on a list instead.
     fn drops(&mut self, id: u32) -> Option<Left> {
         if self.returned.remove(&id) {
             return (!self.used_again.contains(&id)).then_some(Left::Returned);

@@ -15,7 +15,7 @@ pub struct Lirs {
     capacity: u64,
     lir_most: u64,
     hir_most: u64,
-    /// Top first.
+    /// The stack of LIRS: each object with its kind. The first entry is the top of the stack.
     stack: Vec<(u32, Kind)>,
     queue: Ids,
 }
@@ -54,7 +54,7 @@ impl Lirs {
         }
     }
 
-    /// Makes room among the LIR objects for one more.
+    /// Demotes LIR objects until an object of the weight `weight` can become one.
     fn demote_for(&mut self, weight: u64) {
         while self.lir_held() + weight > self.lir_most && self.lir_held() > 0 {
             self.prune();

@@ -14,7 +14,8 @@ struct Marks {
     saturated: bool,
 }
 
-/// Counts of a tier: pages evicted or protected, and refaulted, in the oldest generation and on average before.
+/// The counts of one tier, each for two kinds of events: pages evicted or protected, and pages refaulted. `now` is for
+/// the oldest generation, and `average` for the generations before it.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     now: [u64; 2],
@@ -37,12 +38,13 @@ pub struct Multigen {
     generations: Vec<Ids>,
     oldest: u64,
     marks: HashMap<u32, Marks>,
-    /// The oldest generation when a page left, and its marks.
+    /// For each page that left memory: the number of the oldest generation at that time, and the page's marks.
     shadows: HashMap<u32, (u64, Marks)>,
     tiers: [Counts; 4],
     tier_limit: usize,
-    /// Pages that the round may still evict, and look at.
+    /// Number of pages that the present round may still evict.
     left_in_round: usize,
+    /// Number of pages that the present round may still examine.
     left_to_look_at: usize,
 }
 
@@ -66,7 +68,8 @@ impl Multigen {
         self.version == Version::Linux6_1
     }
 
-    /// In 6.1 the second use marks the workingset; later the fifth does.
+    /// Returns the marks of a page after one more use. In Linux 6.1 the second use marks the page as part of the
+    /// workingset; in later versions the fifth use does.
     fn used(&self, mut marks: Marks) -> Marks {
         if !marks.referenced {
             marks.referenced = true;
@@ -94,7 +97,7 @@ impl Multigen {
         }
     }
 
-    /// Marks of a page that goes to an older generation than it would by its uses.
+    /// Returns the marks that a page keeps when it moves to an older generation than its uses alone would give it.
     fn cleared(&self, marks: Marks) -> Marks {
         Marks { workingset: marks.workingset && !self.is_6_1(), ..Marks::default() }
     }
@@ -186,7 +189,8 @@ impl Multigen {
         self.tiers[self.tier(left)].now[TOTAL] += 1;
     }
 
-    /// Returns the marks of a page that returns.
+    /// Counts the refault of a page that left memory with the marks `left`, at a time when the oldest generation was
+    /// `left_at`. Returns the marks that the page gets as it comes back to memory.
     fn returned(&mut self, left_at: u64, left: Marks) -> Marks {
         let youngest = self.oldest + self.generations.len() as u64 - 1;
         let is_recent = if self.is_6_1() { left_at == self.oldest } else { youngest.abs_diff(left_at) < 4 };

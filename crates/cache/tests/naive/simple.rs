@@ -87,7 +87,8 @@ impl Naive for Sieve {
     }
 }
 
-/// Objects with their uses and the time at which they reached them.
+/// LFU. Has the weights of objects, the capacity, the cached objects, and the number of requests so far. Each cached
+/// object has its number of uses, and the number of the request that raised it to this value.
 pub struct Lfu(pub Weights, pub u64, pub Vec<(u32, u64, u64)>, pub u64);
 
 impl Naive for Lfu {

@@ -1,4 +1,4 @@
-//! W-TinyLFU and LHD, naively.
+//! Naive implementations of the policies W-TinyLFU and LHD, with which the real ones are compared.
 
 use crate::Naive;
 use crate::lists::{Ids, Weights};
@@ -130,7 +130,8 @@ impl Naive for WTinyLfu {
 pub struct Lhd {
     weights: Weights,
     capacity: u64,
-    /// Objects with the time of their last use, the ages of the last two hits, and whether they explore.
+    /// For each cached object: its number, the time of its last use, its ages at its last two hits, and whether it is
+    /// an explorer, which is not evicted before its next hit.
     tags: Vec<(u32, u32, u32, u32, bool)>,
     now: u32,
     remembered: Vec<u32>,

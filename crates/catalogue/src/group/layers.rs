@@ -91,7 +91,7 @@ pub(crate) fn declare(file: &mut Node, name: &str, place: &Place) {
 /// Most levels of groups below the root group. Deeper trees are mistakes: systemd and Kubernetes have fewer than ten.
 pub(super) const LEVELS_MAX: usize = 100;
 
-/// Length of the longest list of groups in an error.
+/// Length, bytes, of the longest list of group names in an error. A longer list is left out.
 const HINT_MAX: usize = 300;
 
 /// Gives each group of a machine its path as its name, instead of a name and a parent. Moves parents before their
@@ -130,8 +130,8 @@ pub(crate) fn resolve(file: &mut Node) -> Result<(), Error> {
 /// The paths of groups, as far as they are known.
 struct Paths<'t> {
     tables: &'t [Node],
-    /// The groups by each name that a `parent` may call them: their last name, or this behind the text of their own
-    /// `parent`.
+    /// For each name by which a key `parent` may refer to groups, the indices of these groups in `tables`. A group has
+    /// up to two such names: its `name`, and, if it has a `parent`, the text of this `parent`, a `/`, and its `name`.
     called: BTreeMap<String, Vec<usize>>,
     /// Each known path, with its group.
     groups: BTreeMap<String, usize>,
@@ -149,7 +149,8 @@ impl<'t> Paths<'t> {
         Self { tables, called, groups: BTreeMap::new(), known: vec![None; tables.len()] }
     }
 
-    /// Finds all paths, those of parents before those of their children.
+    /// Returns the paths of all groups, in the order of the groups. The path of a parent is found before the paths of
+    /// its children.
     fn all(mut self) -> Result<Vec<String>, Error> {
         let mut unknown: Vec<usize> = (0..self.tables.len()).collect();
         while !unknown.is_empty() {
@@ -177,7 +178,7 @@ impl<'t> Paths<'t> {
         self.called.get(parent).map_or(&[], Vec::as_slice)
     }
 
-    /// Finds the path of group `n`. Returns `false` if that of its parent is not known yet.
+    /// Finds the path of group `n`. Returns `false` if the path of its parent is not known yet.
     fn find(&mut self, n: usize) -> Result<bool, Error> {
         let path = match text(&self.tables[n], "parent") {
             None => self.name(n).to_owned(),

@@ -1,5 +1,5 @@
-//! Dirty throttling before Linux 3.2: a task that dirties pages while too many are dirty writes some itself, and sleeps
-//! if nothing is left to write (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
+//! Dirty throttling before Linux 3.2. While too many pages are dirty, a task that dirties pages writes some dirty pages
+//! itself. If no page is left to write, the task sleeps (`balance_dirty_pages`; mechanisms/reclaim, 21.2, 37*).
 //!
 //! A task may dirty up to 4 MiB between two checks, but only 8 pages once too many pages are dirty. The long interval
 //! makes bursts that reclaim has to absorb. The short interval makes writers submit in small pieces.
@@ -15,8 +15,8 @@ use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 /// Number of pages that a task dirties between two checks while too many pages are dirty.
 const POLL_OVER: u64 = 8;
 
-/// Smallest and largest number of pages that a task dirties between two checks of the dirty limits, while not too many
-/// pages are dirty.
+/// Smallest and largest number of pages that a task dirties between two checks of the dirty limits, as long as no check
+/// has found the number of dirty pages too high.
 const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
 
 /// The longest sleep between two attempts to write dirty pages.

@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// Page tables have reached the limit on their memory. A page table stays until its region is dropped.
     TooManyTables {
-        /// Number of pages that page tables take.
+        /// Number of pages that the page tables of all regions take.
         tables: u64,
     },
     /// A page could not be read back from swap.
@@ -61,8 +61,8 @@ pub enum Error {
         /// Offset in the file of the first byte that was not written, bytes.
         offset: u64,
     },
-    /// The system grants no memory for the file's index (its table from page numbers to frames) this far from the
-    /// file's start.
+    /// The system grants no memory for the part of the file's index (its table from page numbers to frames) that the
+    /// access needs.
     NoIndex {
         /// Number of the file that the error is about.
         file: u32,

@@ -41,7 +41,7 @@ struct Place {
 /// The outcome of khugepaged's scan of one range, or of a round of several ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Looked {
-    /// Khugepaged goes on: each range became a huge page or stays as it is.
+    /// Khugepaged continues with the next ranges. Each scanned range became a huge page, or could not become one.
     GoesOn,
     /// A range could become a huge page, but khugepaged got no memory for it.
     NoMemory,

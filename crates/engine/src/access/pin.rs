@@ -154,8 +154,8 @@ impl<M: Machine> Access<M> {
     /// Pins a page of a file for writing. If the page is not valid, reads it first. This function may sleep.
     ///
     /// # Errors
-    /// When the page lies after the end of the file, it cannot be read, memory is exhausted, the device has no block
-    /// for it, or pages of the file cannot be written and memory has too many such pages already.
+    /// When the page lies after the end of the file, the page cannot be read, memory is exhausted, the device has no
+    /// block for the page, or pages of the file cannot be written and memory has too many of these pages already.
     pub fn pin_for_write(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         self.wait_while_refused(file)?;
         // The task is throttled before it holds the page: otherwise readers of the page would wait, too, and the page

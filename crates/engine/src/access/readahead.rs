@@ -199,7 +199,8 @@ impl<M: Machine> Access<M> {
         self.allocate(task, Gfp::READAHEAD, Order::ZERO).ok()
     }
 
-    /// Makes room for the pages of a folio in its file's index. Returns `false` if there is no memory for that.
+    /// Prepares the index of a file for the pages `pages` of a folio: makes the index nodes that are missing. Returns
+    /// `false` if memory for a node is exhausted.
     fn prepare_nodes(&self, task: &mut Task, file: &File<M>, pages: Range<u32>) -> bool {
         let mut firsts = pages.clone().step_by(NODE_PAGES as usize);
         firsts.all(|page| self.prepare_node(task, file, page).is_ok())

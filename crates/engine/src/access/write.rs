@@ -14,9 +14,9 @@ impl<M: Machine> Access<M> {
     /// on the device only after [`Access::fsync`]. This function may sleep.
     ///
     /// # Errors
-    /// When memory is exhausted, the device has no room, a page that is written in part cannot be read, or pages of the
-    /// file cannot be written and memory has too many such pages already. A killed task gets [`Error::Killed`]. The
-    /// bytes before the failed page were written.
+    /// When memory is exhausted, when the device is full, or when a page that is written in part cannot be read. Also
+    /// when earlier writes of the file's pages to the device failed, and memory holds too many pages whose write
+    /// failed. A killed task gets [`Error::Killed`]. The bytes before the failed page were written.
     pub fn write(&self, task: &mut Task, file: &Arc<File<M>>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         let written = task.writing_to(file.device, |task| self.write_pages(task, file, offset, bytes, true));
         self.settle(task);

@@ -1,4 +1,5 @@
-//! A balloon, which takes memory offline while other tasks use memory. It takes only as much as it makes room for.
+//! A balloon, which takes memory offline while other tasks use memory. Below the low mark, the balloon takes at most as
+//! many pages as it has reclaimed itself.
 
 use super::fast::Until;
 use super::{Allocate, OutOfMemory};

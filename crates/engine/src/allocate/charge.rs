@@ -1,8 +1,8 @@
 //! Charges of pages to the memory control group of the task that requests the pages (mechanisms/groups, 1 to 4).
 //!
 //! If a charge would exceed the limit of the group or of an ancestor, the task first reclaims in the subtree of the
-//! group that has this limit (`try_charge`). A charge that exceeds only a `high` line succeeds. The task then records
-//! the number of pages, and is throttled for them before it leaves the engine ([`super::throttle_high`]).
+//! group that has this limit (`try_charge`). A charge that exceeds only `memory.high` of a group succeeds. The task
+//! then records the number of pages, and is throttled for them before it leaves the engine ([`super::throttle_high`]).
 
 use super::limit::RETRIES_MAX;
 use super::out_of_memory::{Exhausted, Hope};
@@ -24,7 +24,8 @@ impl<M: Machine> Allocate<M> {
     /// allows it.
     ///
     /// # Errors
-    /// Fails when the pages would exceed the limit of the group or of an ancestor, and reclaim made no room.
+    /// Fails when the pages would exceed the limit of the group or of an ancestor, and reclaim did not free enough
+    /// pages.
     #[inline]
     #[doc(alias = "mem_cgroup_charge")]
     pub(super) fn charge(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<GroupId, OutOfMemory> {
@@ -47,11 +48,12 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Charges a kernel object of `bytes` bytes that the task is about to take to the task's group. Returns the group,
-    /// which the object names until [`Memory::free_object`](crate::memory::Memory::free_object). *May sleep.*
+    /// Charges a kernel object of `bytes` bytes, which the task is about to allocate, to the task's group. Returns the
+    /// group to which the object belongs until [`Memory::free_object`](crate::memory::Memory::free_object) frees it.
+    /// *May sleep.*
     ///
     /// # Errors
-    /// When the limit of the group, or of an ancestor, refuses the pages, and reclaim made no room.
+    /// When the pages would exceed the limit of the group or of an ancestor, and reclaim did not free enough pages.
     pub fn charge_object(&self, task: &mut Task, kind: KernelMemory, bytes: u64) -> Result<GroupId, OutOfMemory> {
         let Some(groups) = self.groups.as_ref().filter(|_| !task.group.is_root()) else { return Ok(GroupId::ROOT) };
         let group = task.group;
@@ -60,8 +62,8 @@ impl<M: Machine> Allocate<M> {
         Ok(group)
     }
 
-    /// Makes sure that the task's group has paid for a kernel object of `bytes` bytes, which is taken later, under a
-    /// lock. *May sleep.*
+    /// Charges the pages for a kernel object of `bytes` bytes to the task's group in advance. The object itself is
+    /// taken later, under a lock. *May sleep.*
     ///
     /// # Errors
     /// As [`Allocate::charge_object`].
@@ -72,10 +74,11 @@ impl<M: Machine> Allocate<M> {
         Ok(())
     }
 
-    /// Charges the stack of a task that the calling task starts, to the calling task's group. Returns the group, which
-    /// [`Memory::free_object`](crate::memory::Memory::free_object) gets with [`STACK_BYTES`] when the task has ended. If a
-    /// limit refuses the stack, it is charged over the limit: a kernel would start no task. The frames of stacks are not
-    /// taken: they are a part of what the kernel has before a run. *May sleep.*
+    /// Charges the stack of a new task to the group of the calling task, and returns this group. When the new task has
+    /// ended, the caller passes the group and [`STACK_BYTES`] to
+    /// [`Memory::free_object`](crate::memory::Memory::free_object). If a limit refuses the stack, the stack is charged
+    /// over the limit; Linux would not start the task. Stacks take no frames: their frames belong to the memory that
+    /// the kernel uses before a run. *May sleep.*
     pub fn charge_stack(&self, task: &mut Task) -> GroupId {
         let kind = KernelMemory::KernelStack;
         self.charge_object(task, kind, STACK_BYTES).unwrap_or_else(|_| {
@@ -84,8 +87,11 @@ impl<M: Machine> Allocate<M> {
         })
     }
 
-    /// Charges the pages, one by one, that an object of `bytes` bytes needs besides those that its group has paid for.
-    /// Returns their number.
+    /// Charges the task's group, page by page, for an object of `bytes` bytes. Bytes that the group has already paid
+    /// for and does not use yet are used first. Returns the number of charged pages.
+    ///
+    /// # Errors
+    /// When the group's limit refuses a page. No page is charged then.
     fn charge_pages_for(&self, groups: &Groups<M>, task: &mut Task, bytes: u64) -> Result<u64, OutOfMemory> {
         let group = task.group;
         let pages = groups.pages_lacking(group, bytes);
@@ -126,8 +132,8 @@ impl<M: Machine> Allocate<M> {
         Ok(group)
     }
 
-    /// Reclaims in the group `full`, whose limit has no room for the pages, until the pages can be charged. Returns the
-    /// number of pages by which the charge raised the groups' counters.
+    /// Reclaims in the group `full`, whose limit refused the charge of the pages, until the pages can be charged.
+    /// Returns the number of pages by which the charge raised the groups' counters.
     fn make_room_in(
         &self,
         groups: &Groups<M>,

@@ -71,7 +71,7 @@ impl<M: Machine> Allocate<M> {
         self.take_from_node(gfp, order, bound)
     }
 
-    /// Takes a block on a machine with one node.
+    /// Takes a block on a machine with one node. Returns `None` if no zone has a block that the request may take.
     fn take_from_node(&self, gfp: Gfp, order: Order, bound: Bound) -> Option<FrameNumber> {
         let zonelist = self.zonelist(gfp);
         let classzone = self.zone(zonelist[0]).kind as usize;
@@ -128,8 +128,8 @@ impl<M: Machine> Allocate<M> {
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
-    /// Returns whether the zone has fewer dirty pages than its share of the dirty limit, so that the request may use
-    /// the zone. Only the fast path spreads dirty pages over zones; the slow path uses any zone.
+    /// Returns whether the request may use the zone, because the zone has fewer dirty pages than its share of the dirty
+    /// limit. Only the fast path spreads dirty pages over zones; the slow path uses any zone.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();

@@ -30,13 +30,13 @@ const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {
-    /// Makes room for 2^`order` pages under the limit of the memory cgroup that contains all tasks, if the request is
-    /// charged. Only requests for pages of files and programs are charged. The calling task may sleep, if `gfp` allows
-    /// it.
+    /// Reclaims until 2^`order` more pages fit under the limit of the memory cgroup that contains all tasks, if the
+    /// request is charged. Only requests for pages of files and programs are charged. The calling task may sleep, if
+    /// `gfp` allows it.
     ///
     /// # Errors
     /// Fails when nothing could be freed for 20 s. Fails earlier if `gfp` allows no wait or no retry, or if the order
-    /// is above 0 and [`RETRIES_MAX`] reclaims did not make room.
+    /// is above 0 and [`RETRIES_MAX`] reclaims did not free enough pages.
     #[doc(alias = "mem_cgroup_charge")]
     pub(super) fn make_room_under(
         &self,

@@ -1,10 +1,11 @@
 //! Allocation: the fast path, and the slow path below the low mark.
 //!
-//! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]). If that fails, it wakes kswapd, tries
-//! at the min mark, compacts, reclaims, tries again, and in the end kills a process ([`out_of_memory`]) or reports that
-//! memory is exhausted ([`slow`]). In a cgroup with a limit, room is first made under the limit (`limit`). The pages of
-//! a task in a control group are charged to the group (`charge`, `throttle_high`). The module is called by `access`.
-//! *Locks*: the module has no lock of its own. *Description*: mechanisms/reclaim, 15, 16.
+//! *Flow*: [`Allocate::allocate`] tries the zonelist at the low mark ([`fast`]). If no zone has a free block, it wakes
+//! kswapd, tries at the min mark, compacts, reclaims, and tries again. In the end it kills a process
+//! ([`out_of_memory`]) or reports that memory is exhausted ([`slow`]). If a cgroup limits memory, pages of the cgroup
+//! are first reclaimed until the request fits below the limit (`limit`). The pages of a task in a control group are
+//! charged to the group (`charge`, `throttle_high`). The module is called by `access`. *Locks*: the module has no lock
+//! of its own. *Description*: mechanisms/reclaim, 15, 16.
 //!
 //! Next: [`crate::access`].
 

@@ -39,10 +39,10 @@ const RETRY_WAIT: Nanos = Nanos::from_millis(20);
 /// that they hold for a moment, even if a thread gets no CPU for a while.
 const FRUITLESS_ROUNDS_MAX: u32 = 16;
 
-/// Time after which a reclaim that frees nothing counts as fruitless even if another try seems worth it
-/// ([`Progress::Hope`]) or it waited for writes. A disk that has written nothing for so long does not work, or every
-/// write to it fails. And a try may seem worth it only because other tasks repeatedly take one of a zone's pages and
-/// return it. The value was chosen without a comparison with other values.
+/// Time after which a reclaim that frees nothing counts as fruitless in any case, even if it waited for writes
+/// ([`Progress::Waited`]) or if another try seems worth it ([`Progress::Hope`]). A disk that has written nothing for
+/// this time does not work, or every write to it fails. Another try may seem worth it only because other tasks
+/// repeatedly take a page of the zone and return it. The value was chosen without a comparison with other values.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
 /// Wait of a request after each of its first two fruitless reclaims. The wait doubles after every second reclaim.
@@ -100,7 +100,8 @@ enum Outcome {
     },
     /// Memory is exhausted: a process is killed, or the request fails.
     Exhausted,
-    /// The round freed no page. Memory does not count as exhausted, because a request of this kind may simply fail.
+    /// The round freed no page, but memory does not count as exhausted. This is the case for requests without
+    /// `__GFP_FS` or with `__GFP_NORETRY`: they fail, and no process is killed.
     NothingFreed,
 }
 

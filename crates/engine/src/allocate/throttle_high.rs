@@ -72,8 +72,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Reclaims in the task's group and in each of its ancestors, where the group is above its `high` line. Returns the
-    /// number of freed pages.
+    /// Reclaims in those groups that are above their `memory.high`, among the task's group and its ancestors; wants
+    /// `pages` pages from each. Returns the total number of freed pages.
     fn reclaim_high(&self, groups: &Groups<M>, task: &mut Task, pages: u64) -> u64 {
         let mut freed = 0;
         for group in groups.with_ancestors(task.group) {

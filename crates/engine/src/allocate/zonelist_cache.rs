@@ -35,7 +35,7 @@ impl ZonelistCache {
         self.full[usize::from(zone.0)].load(Relaxed)
     }
 
-    /// Records that the zone is full.
+    /// Records that a zone is full, so that later searches for a free page skip it.
     pub fn note_full(&self, zone: ZoneId) {
         self.full[usize::from(zone.0)].store(true, Relaxed);
     }

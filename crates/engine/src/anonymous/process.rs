@@ -128,11 +128,11 @@ impl Resident {
     }
 }
 
-/// Number of processes for which the first part of [`Processes`] has room. Each further part has room for twice as many
+/// Number of processes that the first part of [`Processes`] can hold. Each further part can hold twice as many
 /// processes as the part before it.
 const FIRST_PART: u32 = 64;
 
-/// Number of parts of [`Processes`]: enough for a place for every [`ProcessId`].
+/// Number of parts of [`Processes`]. Together the parts can hold a process for every [`ProcessId`].
 const PARTS: usize = 26;
 
 /// A part of [`Processes`], with a place for each process.
@@ -147,7 +147,8 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Returns the number of the part that has place `n`, and the number of the place within the part.
+    /// Returns the position of place `n` in `parts`: the index of its part, and the index of the place within this
+    /// part.
     const fn place(n: u32) -> (usize, usize) {
         let part = (n / FIRST_PART + 1).ilog2();
         (part as usize, (n - FIRST_PART * ((1 << part) - 1)) as usize)

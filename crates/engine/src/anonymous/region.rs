@@ -152,8 +152,8 @@ impl Entry {
 #[derive(Debug)]
 struct Table {
     entries: Box<[AtomicU64]>,
-    /// The entry one level up, which stands for all pages of this table. If it maps a huge page, all of `entries` are
-    /// [`Entry::NONE`]; if not, it is [`Entry::NONE`] itself.
+    /// The entry that maps all pages of this table at once, as a huge page (a PMD entry). It is [`Entry::NONE`] if
+    /// there is no huge page. If there is one, all of `entries` are [`Entry::NONE`].
     huge: AtomicU64,
     /// `true` if an entry was newly marked as touched since this flag was last read and cleared.
     is_touched: AtomicBool,
@@ -464,8 +464,8 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Returns whether an entry of the region was marked as touched since the last call for the same lruvec, and clears
-    /// the lruvec's bit.
+    /// Returns whether a page-table entry of the region was marked as touched since the last call with the lruvec
+    /// `lruvec`. Clears the region's bit for this lruvec.
     pub(crate) fn take_touched(&self, lruvec: LruvecId) -> bool {
         let bit = 1 << (u32::from(lruvec.0) % u64::BITS);
         self.touched.fetch_and(!bit, Ordering::AcqRel) & bit != 0
@@ -548,7 +548,8 @@ fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     }
 }
 
-/// Touches a page through the entry of a huge page, after the page's own entry, `slot`, allowed no access.
+/// Touches a page through the entry that maps its huge page, after the page's own entry, `slot`, has allowed no access.
+/// If the huge page was split meanwhile, touches the page through `slot`.
 #[cold]
 fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     loop {

@@ -36,7 +36,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Records that compaction for `order` failed. The number of attempts that are skipped doubles, up to a limit.
+    /// Records that compaction for `order` failed in a zone. The number of later attempts that are skipped doubles with
+    /// each failure, up to 2 to the power of `max_defer_shift`.
     pub fn defer(&self, zone: &Zone<M>, order: Order) {
         let failures = self.failures(zone);
         failures.considered.store(0, Relaxed);

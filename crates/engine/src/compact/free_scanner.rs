@@ -64,9 +64,10 @@ impl<M: Machine> Compact<M> {
         self.note_searched(zone, run, highest);
     }
 
-    /// Returns the position at which a search continues: the cached position, which another run's scanner may have
-    /// moved, if it is below `at`, and otherwise `at`. If this run has started again at the zone's end, it ignores a
-    /// cached position at or below the position of its first start.
+    /// Returns the position at which a search for free pages continues. This is the zone's cached position if it is
+    /// below `at`, because another run's scanner has moved it there; otherwise it is `at`. If this run has started
+    /// again at the zone's end, it ignores a cached position at or below the position of its first start. Only some
+    /// values of `compact.start` use the cached position.
     fn skip_ahead(&self, zone: &Zone<M>, run: &Run, at: u32) -> u32 {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced if run.request.order.is_some() => {

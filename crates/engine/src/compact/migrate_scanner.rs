@@ -74,8 +74,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// If too many pages are isolated, waits until fewer are. Returns `false` if the run must not wait for that, or if
-    /// the calling task was killed. The calling task may sleep.
+    /// If too many pages are isolated, waits until fewer are. Returns `false` if the run must not wait, or if the
+    /// calling task was killed. The calling task may sleep.
     fn may_isolate(&self, zone: &Zone<M>, run: &Run) -> bool {
         while self.are_too_many_isolated_to_move(zone) {
             if !run.request.waits || self.machine.is_killed() {

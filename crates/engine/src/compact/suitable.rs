@@ -22,8 +22,9 @@ pub enum Suitability {
 }
 
 impl<M: Machine> Compact<M> {
-    /// Returns the fragmentation index of free memory for a request. The index is -1000 if a block of the order is
-    /// free. Otherwise it is near 0 if too little memory is free, and near 1000 if free memory is in small pieces.
+    /// Returns the fragmentation index of free memory for a request. The index is -1000 if a block of the requested
+    /// order is free. Otherwise it is near 0 if too little memory is free for the block, and near 1000 if free memory
+    /// is in small pieces.
     #[must_use]
     pub fn fragmentation_index(&self, zone: &Zone<M>, order: Order) -> i64 {
         let blocks = |o: usize| zone.nr_free[o].load(Relaxed);
@@ -40,8 +41,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Returns [`Suitability::Continue`] if compaction of the zone could help a request of the order. Otherwise returns
-    /// the reason why compaction could not help, or is not needed.
+    /// Returns [`Suitability::Continue`] if compaction of the zone could help a request of order `order`. Otherwise
+    /// returns the reason why compaction could not help, or is not needed.
     #[must_use]
     #[doc(alias = "compaction_suitable")]
     pub fn suitable(&self, zone: &Zone<M>, order: Order) -> Suitability {

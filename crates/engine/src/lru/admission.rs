@@ -28,13 +28,14 @@ use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 
-/// The pages that wait for admission to a list, on all CPUs together, are at most all pages of memory divided by this
-/// number. Each CPU may have one waiting page in any case. No other value was tried.
+/// Divisor that limits the pages that wait for admission to a list. On all CPUs together, the number of waiting pages
+/// is at most the number of all pages of memory, divided by this number. Each CPU may have one waiting page in any
+/// case. No other value was tried.
 pub(super) const WAITING_PART: u64 = 64;
 
-/// There are two kinds of pages: those that are read for the first time in a while, and those that return soon. While
-/// pages of a kind go on lists, one of them in this many is dropped as a probe. Probes show whether pages of the kind
-/// are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
+/// One page in this many is dropped as a probe while the other pages of its kind go on LRU lists. There are two kinds:
+/// pages that are read for the first time in a while, and pages that return soon. Probes show whether dropped pages of
+/// a kind are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
 pub(super) const PROBE_EVERY: u32 = 32;
 
 /// While pages that return soon are dropped instead of listed, one page in this many is listed nevertheless. So lists
@@ -42,13 +43,13 @@ pub(super) const PROBE_EVERY: u32 = 32;
 /// were tried with the example of docs/studies/admission.md.
 pub(super) const LISTED_EVERY: u32 = 8;
 
-/// Divisor of the number of all pages of memory. The quotient is the smallest number with which a refault distance is
-/// compared; as a rule it is compared with the number of file pages on lists. No other divisor was tried.
-/// docs/studies/admission.md says what happens without this minimum.
+/// Divisor of the number of all pages of memory. A refault distance is compared with the number of file pages on lists,
+/// or with this quotient if that number is smaller. No other divisor was tried. docs/studies/admission.md says what
+/// happens without this minimum.
 pub(super) const LEAST_HELD_PART: u64 = 8;
 
-/// Largest number of waiting pages that a reading task lists or frees at once when there is no room for its own page to
-/// wait.
+/// Largest number of waiting pages that a reading task puts on LRU lists or frees at once, because no further page may
+/// wait and the task's own page must wait.
 ///
 /// The task does this work in addition to its own read. When half of the waiting pages, 32, were listed or freed at
 /// once, one read in 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried

@@ -4,8 +4,8 @@
 //! treatment.
 //!
 //! * A *huge page* is mapped by one entry. It is split when one of its pages is latched for a copy, or gets a swap
-//!   slot. The split never fails. References that others hold of the huge page stay with its first page. Each other
-//!   page gets one reference, for the entry that maps it now.
+//! slot. The split never fails. References of other tasks to the huge page become references to its first page. Each
+//! other page gets one reference, for the entry that maps it now.
 //! * Each page of another folio is mapped by its own entry. The folio is split before its pages go to swap, and only if
 //!   no other task has a reference to it.
 //!
@@ -48,7 +48,8 @@ impl<M: Machine> Lru<M> {
 
     /// Splits an isolated folio, each of whose pages is mapped by its own entry, into single pages.
     /// [`Lru::split_huge_page`] says on which lists the pages go. Returns `false` and changes nothing if the folio has
-    /// references beside those of its mappings and of the caller, or if its region no longer maps all of it.
+    /// more references than one for all its mappings and one for the caller, or if `region` no longer maps the whole
+    /// folio.
     #[doc(alias = "split_folio")]
     pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let descriptor = &self.frames[head];

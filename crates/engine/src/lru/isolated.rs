@@ -17,7 +17,7 @@ pub struct BlockVictims {
 }
 
 impl BlockVictims {
-    /// Creates the set of `pages`; `by_family` is their number in each family.
+    /// Creates the set of the isolated pages `pages`. `by_family` is the number of isolated pages of each family.
     pub(in crate::lru) const fn new(pages: Vec<FrameNumber>, by_family: [u64; Family::ALL.len()]) -> Self {
         Self { pages, by_family }
     }
@@ -27,7 +27,7 @@ impl BlockVictims {
         &self.by_family
     }
 
-    /// Returns the number of pages of both families together.
+    /// Returns the number of isolated pages of both families (anonymous and file pages) together.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.by_family.iter().sum()

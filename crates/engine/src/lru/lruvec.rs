@@ -46,10 +46,10 @@ impl WalkPosition {
         self.0.store(0, Relaxed);
     }
 
-    /// Takes the next group of a walk, and advances the shared position to it. The caller passes the same variable
-    /// `round` in all calls of one walk; it is `None` before the first call. `next` returns the group after the given
-    /// one, or the first group if `None` is given. Returns `None` once the end of the subtree was reached, by this walk
-    /// or by another.
+    /// Takes the next group of a walk over a subtree, and advances this shared position to the group. The caller passes
+    /// the same variable `round` in all calls of one walk; the variable is `None` before the first call. `next` returns
+    /// the group after a given group, or the first group for `None`. Returns `None` once this walk or another has
+    /// reached the end of the subtree.
     pub(crate) fn take_next(
         &self,
         round: &mut Option<u64>,
@@ -180,7 +180,7 @@ impl<M: Machine> Lruvec<M> {
 
 /// An lruvec, with those of its zones whose pages can serve a request.
 pub struct Reach<'a, M: Machine> {
-    /// The lruvec.
+    /// The lruvec whose pages may be scanned.
     pub lruvec: &'a Lruvec<M>,
     /// The highest zone of `zones`. Scanned and freed pages are counted in this zone.
     pub zone: &'a Zone<M>,
@@ -215,7 +215,7 @@ impl<M: Machine> Lru<M> {
         &self.lruvecs[first..first + self.lruvecs_of_group]
     }
 
-    /// Returns the lruvecs of a zone's pages: one for each group that memory has room for.
+    /// Returns the lruvecs of a zone's pages: one for each number that a memory control group can have.
     pub(super) fn lruvecs_of_zone<'a>(&'a self, zone: &'a Zone<M>) -> impl Iterator<Item = &'a Lruvec<M>> {
         self.lruvecs.iter().skip(usize::from(zone.lruvec.0)).step_by(self.lruvecs_of_group)
     }
@@ -272,7 +272,7 @@ impl<M: Machine> Lru<M> {
     /// a removed group; the lruvecs of the new group begin without the counts of the removed one.
     ///
     /// # Errors
-    /// Fails if `parent` does not exist, or if memory has no room for another group.
+    /// Fails if `parent` does not exist, or if the largest number of groups exists already.
     pub fn create_group(&self, parent: GroupId) -> Result<GroupId, GroupError> {
         let id = self.groups.as_ref().ok_or(GroupError::NoRoom { room: 0 })?.create(parent)?;
         for lruvec in self.lruvecs_of_group(id) {
@@ -310,7 +310,7 @@ impl<M: Machine> Lru<M> {
         Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
     }
 
-    /// Returns the zones of `reach` with the lruvec that `group` has in them, in place of the lruvec of `reach`.
+    /// Returns a copy of `reach` in which the lruvec is replaced by the one that `group` has in the same zone.
     #[inline]
     pub fn reach_in<'a>(&'a self, reach: Reach<'a, M>, group: GroupId) -> Reach<'a, M> {
         Reach { lruvec: self.lruvec_in(reach.zone, group), ..reach }

@@ -224,7 +224,7 @@ pub(crate) struct MemcgLru<M: Machine> {
 }
 
 impl<M: Machine> MemcgLru<M> {
-    /// Creates `lruvecs` lists, one for each lruvec of the root group, with room for `groups` groups. At first, each
+    /// Creates `lruvecs` lists, one for each lruvec of the root group, each for at most `groups` groups. At first, each
     /// list has only the root group.
     pub(super) fn new(machine: &M, lruvecs: usize, groups: usize) -> Self {
         let list = |seed: usize| {

@@ -30,7 +30,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns whether the group whose lists are scanned was removed. The lists of a removed group get no new pages. A
-    /// scan does not round its share of such a list down to 0, because the last pages would then never be reclaimed.
+    /// scan does not round its target for such a list down to 0 pages, because the last pages of the list would then
+    /// never be reclaimed.
     pub(super) fn is_of_removed_group(&self, reach: Reach<'_, M>) -> bool {
         self.groups.as_ref().is_some_and(|groups| !groups.is_live(reach.lruvec.group))
     }
@@ -85,7 +86,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the number of pages in the zones of `reach` that scans can take for reclaim: the pages on inactive file
-    /// lists and, while swap has room, the pages on inactive anonymous lists.
+    /// lists and, while swap slots are free, the pages on inactive anonymous lists.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
         let file = self.list_pages_of_all(reach, ListKind::InactiveFile);
         let may_swap_out = self.has_swap_room(reach.lruvec.group);

@@ -1,10 +1,11 @@
-//! Shadows and refault distances: by how many pages memory would have had to be larger to keep a page that is read
-//! again.
+//! Shadows and refault distances. When a page is read again, its refault distance says by how many pages memory was too
+//! small to keep the page.
 //!
-//! A page that leaves its file's index leaves a *shadow* in its slot: the number of pages that had left before it. When
-//! the page returns, the number of pages that have left since is its *refault distance*: memory larger by that much
-//! would still have held it. Three kinds of pages leave ([`Left`]). The kind that is missed more often, relative to how
-//! many of its pages left lately, should have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and
+//! When a page leaves its file's index, a *shadow* takes its slot: the number of pages that had left memory before.
+//! When the page returns, the number of pages that have left since is the page's *refault distance*: memory larger by
+//! this number of pages would still have held the page. There are three kinds of pages that leave memory ([`Left`]).
+//! For each kind, the number of missed pages is compared with the number of pages that left lately. Pages of the kind
+//! with the highest rate should have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and
 //! mechanisms/multigen, 4 (rates of refaults that are compared).
 
 use crate::page_cache::Shadow;
@@ -25,7 +26,7 @@ impl Left {
     /// All kinds, in declaration order.
     pub const ALL: [Self; 3] = [Self::Evicted, Self::UsedOnce, Self::Returned];
 
-    /// Returns an array with a number of pages for each kind: `pages` for this kind, and 0 for the others.
+    /// Returns an array with a number of pages for each kind of [`Left`]: `pages` for this kind, and 0 for the others.
     #[must_use]
     pub fn only(self, pages: u32) -> [u32; Self::ALL.len()] {
         Self::ALL.map(|kind| if kind == self { pages } else { 0 })
@@ -50,7 +51,7 @@ const fn shadow_of(left: Left, age: u32) -> Shadow {
     Shadow::of_bits(((left as u32) << AGE_BITS) | (age % AGES / STEP_PAGES))
 }
 
-/// Returns the kind of the page in whose place `shadow` was put.
+/// Returns the kind of the page that left `shadow` in its place when it left memory.
 fn left_of(shadow: Shadow) -> Left {
     Left::ALL[(shadow.bits() >> AGE_BITS) as usize % Left::ALL.len()]
 }
@@ -141,9 +142,9 @@ impl Rate {
 #[derive(Debug, Default)]
 struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
-    /// Index in `parts` of the part to which pages are added at present.
+    /// Index of the current part in `parts`. Pages that leave memory are counted in the current part.
     part: AtomicU32,
-    /// The age of memory (the number of pages that have left it so far) when the present part began.
+    /// The age of memory (the number of pages that have left it so far) when the current part of `parts` began.
     begun: AtomicU32,
 }
 
@@ -182,14 +183,14 @@ pub struct Workingset {
     /// counters that other CPUs write.
     held: AtomicU32,
     lately: Lately,
-    /// The rate of missed pages of each kind of [`Left`].
+    /// For each kind of [`Left`], the rate at which pages of this kind were missed.
     rates: [Rate; Left::ALL.len()],
     /// The age of memory (`age`) at which the rates were last halved.
     halved: AtomicU32,
     /// `true` for each kind of [`Left`] whose pages are missed more often than evicted ones.
     is_missed_more: [AtomicBool; Left::ALL.len()],
     /// For each kind of [`Left`], the number of pages for which it was decided whether they go on an LRU list. Pages
-    /// used once are counted only while they are missed more often than evicted ones.
+    /// that were used once count only while pages of this kind are missed more often than evicted pages.
     judged: [AtomicU32; Left::ALL.len()],
 }
 

@@ -259,9 +259,9 @@ pub struct MappingChange {
 }
 
 impl MappingChange {
-    /// Returns whether a reference to the folio is to be taken, or dropped, together with the mapping. Each mapping of
-    /// a single page has a reference of its own. All mappings of a large folio share one reference, so that the limit
-    /// on references does not limit the number of mappings.
+    /// Returns whether a reference to the folio must be taken when the mapping was added, or dropped when it was
+    /// removed. Each mapping of a single page has a reference of its own. All mappings of a large folio share one
+    /// reference, so that the limit on references does not limit the number of mappings.
     #[must_use]
     pub const fn moves_reference(self) -> bool {
         !self.is_large || self.is_of_folio

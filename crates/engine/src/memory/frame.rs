@@ -76,8 +76,8 @@ impl Flags {
     /// descriptor's word `private` has the frame of the page.
     pub const BOUNCE: Self = Self(1 << 19);
 
-    /// The page became dirty lately. Its reads are counted by [`Frame::count_read`] until the page is open again to
-    /// readers with hazard pointers ([`crate::page_cache::hazard`]).
+    /// The page became dirty lately, and is not open to readers with hazard pointers yet
+    /// ([`crate::page_cache::hazard`]). Until it is open again, [`Frame::count_read`] counts its reads.
     pub const WRITTEN: Self = Self(1 << 20);
 
     /// The frame is a part of a large folio; [`FrameTable::folio`] returns the folio's head and order.
@@ -162,7 +162,7 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// The owner of a page.
+/// The file or the anonymous region to which a page belongs, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
     /// The page has no owner, because the frame is free or kernel memory.
@@ -173,7 +173,7 @@ pub enum Owner {
     Region(u32),
 }
 
-/// Largest number of files, and largest number of regions, that a descriptor can tell apart.
+/// Largest number of files, and largest number of regions, that the owner field of a descriptor can number.
 pub const OWNERS_MAX: u32 = (1 << 31) - 1;
 
 impl Owner {
@@ -300,7 +300,8 @@ impl Frame {
         self.flags.store(self.flags.load(Ordering::Relaxed) | flag.0, Ordering::Release);
     }
 
-    /// Clears bits of a frame that has no references, by a plain store as [`Frame::set_free`] does.
+    /// Clears bits of a frame that has no references. Like [`Frame::set_free`], uses a plain store and no atomic
+    /// read-modify-write.
     #[inline]
     pub fn clear_free(&self, flag: Flags) {
         debug_assert!(self.references() == 0, "not free: {self:?}");
@@ -709,8 +710,8 @@ impl FrameTable {
         Some(Self { frames: zeroes(frames as usize)?, groups: None })
     }
 
-    /// Returns this table with room for the group to which each page is charged; returns `None` if the system has no
-    /// memory for it.
+    /// Returns this table with an array that stores, for each page, the group to which the page is charged. Returns
+    /// `None` if the system grants no memory for the array.
     pub(crate) fn with_groups(self) -> Option<Self> {
         let groups = zeroes(self.frames.len())?;
         Some(Self { groups: Some(groups), ..self })

@@ -19,7 +19,7 @@ pub trait Links {
     fn set_next(&self, page: FrameNumber, to: u32);
     /// Makes `to` the page before `page` (nearer to the head).
     fn set_previous(&self, page: FrameNumber, to: u32);
-    /// Prefetches the cache line of a page's links, which will be read soon.
+    /// Prefetches the cache line with a page's list links, because the caller will read them soon.
     fn look_at(&self, page: FrameNumber);
 }
 

@@ -24,7 +24,7 @@ pub enum Use {
     Huge,
     /// The page is kernel memory.
     Kernel,
-    /// The page is part of a block that a user outside of the engine has ([`super::Block`]).
+    /// The page is part of a block that is lent to a user outside of the engine ([`super::Block`]).
     Lent,
     /// The page is on an LRU list, and has more references than those of its file's index, the swap cache and page
     /// tables.

@@ -102,7 +102,8 @@ pub enum LayoutError {
     Empty,
     /// The layout has fewer pages than the engine can work with.
     TooSmall {
-        /// Number of pages of the layout, or its limit if that is less.
+        /// Number of pages that the engine may use: all pages of the layout, or the layout's `limit_pages` if that is
+        /// less.
         pages: u64,
         /// Smallest number of pages that the engine can work with.
         least_pages: u64,

@@ -28,7 +28,7 @@ impl ZoneKind {
     /// All kinds of zones, lowest first.
     pub const ALL: [Self; 3] = [Self::Dma, Self::Dma32, Self::Normal];
 
-    /// Returns the name that the kernel prints.
+    /// Returns the name of the zone kind as the kernel prints it, such as `DMA32`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -458,7 +458,7 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Ends the boost of the low mark, after kswapd has reclaimed because of it.
+    /// Ends the boost of the zone's low mark. Called after kswapd has reclaimed because of the boost.
     pub(crate) fn end_boost(&self) {
         self.boost.store(0, Relaxed);
     }

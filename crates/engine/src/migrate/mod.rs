@@ -68,7 +68,7 @@ pub struct Migrated {
     pub moved: u64,
     /// The heads of folios that were not moved. They are still isolated.
     pub stay: Vec<FrameNumber>,
-    /// `true` if single pages were not moved because no free frame was left.
+    /// `true` if some single pages were not moved because no free frame was left to move them to.
     pub lacks_targets: bool,
 }
 

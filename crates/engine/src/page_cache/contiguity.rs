@@ -18,8 +18,9 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 /// Number of pages in a *stretch*: adjacent pages of a file for which one word stores one guess.
 const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 
-/// Largest trust in a guess: half of the number of pages of a stretch. A guess with the largest trust is given up after
-/// this number of pages has contradicted it.
+/// Largest trust in a guess of where pages lie, in pages: half of a stretch. Each page that agrees with a guess raises
+/// the trust by one, and each page that disagrees lowers it by one. A guess with the largest trust is given up after
+/// this number of pages has disagreed.
 const TRUST_MAX: u32 = STRETCH_PAGES / 2;
 
 /// A guess of where a stretch (512 adjacent pages of a file) lies in memory: the frame of the stretch's first page,
@@ -40,9 +41,9 @@ impl Guess {
         self.first as u64 | (self.trust as u64) << 32
     }
 
-    /// Returns the guess as it is after another page was recorded. `first` is the frame of the stretch's first page,
-    /// computed from the recorded page's frame. `follows` says whether the frame of the recorded page comes directly
-    /// after the frame of the page before it.
+    /// Returns the guess that results when another page of the stretch is recorded. `first` is the frame in which the
+    /// first page of the stretch lies if all of its pages lie in order; it is computed from the recorded page's frame.
+    /// `follows` says whether the recorded page's frame comes directly after the frame of the page before it.
     const fn with_page(self, first: u32, follows: bool) -> Self {
         match (self.first == first, self.trust) {
             (true, TRUST_MAX) => self,

@@ -75,9 +75,9 @@ pub struct File<M: Machine> {
 /// `writeback::write_failure`).
 #[derive(Debug, Default)]
 pub(crate) struct FailedPages {
-    /// Number of failed pages that are not being written again.
+    /// Number of failed pages (pages whose last write failed) that are not being written again.
     pub(crate) pages: AtomicI64,
-    /// Number of failed pages that are being written again.
+    /// Number of failed pages (pages whose last write failed) that are being written again.
     pub(crate) retried: AtomicI64,
     /// `true` if a failed page was written successfully since the flusher last began to write failed pages again.
     pub(crate) has_recovered: AtomicBool,
@@ -95,7 +95,7 @@ impl FailedPages {
 /// A write that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteFailure {
-    /// The page of the file whose write failed.
+    /// Number of the page that could not be written, counted from the beginning of the file.
     pub page: u32,
     /// The error with which the write failed.
     pub source: IoError,

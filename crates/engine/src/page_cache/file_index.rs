@@ -212,8 +212,8 @@ impl FileIndex {
         self.slots.get(index as usize).is_some_and(close)
     }
 
-    /// Makes room for a page. Returns `false` if the system does not grant the memory. The slot of a page far into a
-    /// large file takes much address space: as much as the slots of all pages before it.
+    /// Allocates the memory for a page's slot and tags. Returns `false` if the system does not grant the memory. The
+    /// slot of a page far into a large file takes much address space: as much as the slots of all pages before it.
     #[inline]
     pub fn prepare(&self, index: u32) -> bool {
         let has_tags = self.tags.prepare(index);
@@ -338,8 +338,8 @@ impl FileIndex {
         }
     }
 
-    /// Makes room for the data that [`FileIndex::add_to_node`] stores for the node of a page. Returns `false` if the
-    /// system does not grant the memory.
+    /// Allocates the memory for the data that [`FileIndex::add_to_node`] stores for the index node of a page. Returns
+    /// `false` if the system does not grant the memory.
     pub(crate) fn prepare_node(&self, index: u32) -> bool {
         let node = (index / NODE_PAGES) as usize;
         self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()

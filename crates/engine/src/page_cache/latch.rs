@@ -36,14 +36,14 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Takes the shared latch of a page, and claims the next turn at once, so that other waiting tasks get the latch
-    /// later. The calling task may sleep.
+    /// Takes the shared latch of a page. If the caller has to wait, it claims the next turn at once, so that other
+    /// waiting tasks get the latch after it. The calling task may sleep.
     pub(crate) fn latch_next(&self, frame: FrameNumber) {
         self.latch_counted(frame, false, Nanos(0));
     }
 
     /// Takes the latch as [`PageCache::latch`] does, but does not wait for readers with hazard pointers. After a wait
-    /// of `patience`, the caller claims the next turn.
+    /// of `patience`, the caller claims the next turn: it gets the latch before other waiting tasks.
     fn latch_counted(&self, frame: FrameNumber, exclusive: bool, patience: Nanos) {
         if exclusive {
             self.let_next_go_first(frame);

@@ -243,11 +243,11 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// Locks a fresh folio and puts it into a file; the folio's first page becomes page `page` of the file. Returns a
-    /// shadow that was in one of the folio's slots; `None` if there was none.
+    /// shadow that was in one of the folio's slots before; `None` if no slot had a shadow.
     ///
     /// # Errors
-    /// Fails with the head of a folio that is in one of the slots already. On failure nothing is changed, except that
-    /// shadows may be lost.
+    /// Fails with the head of another folio if that folio already occupies one of the slots. On failure nothing is
+    /// changed, except that shadows may be lost.
     pub fn add_to_page_cache(
         &self,
         file: &File<M>,
@@ -291,7 +291,7 @@ impl<M: Machine> PageCache<M> {
         self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
     }
 
-    /// Takes a node of an index for a group, which is charged for it.
+    /// Takes a node for a file's index, and charges the node to a group.
     fn take_node(&self, group: GroupId) -> NodePlace {
         if let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) {
             groups.take_object(group, KernelMemory::SlabReclaimable, NODE_BYTES, 0);

@@ -1,4 +1,4 @@
-//! Finds the file that owns a page, for the pages of a list.
+//! Finds, for each page of a list, the file that owns the page.
 
 use super::{File, PageCache};
 use crate::memory::Owner;

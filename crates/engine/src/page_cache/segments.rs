@@ -183,7 +183,7 @@ impl UsedParts {
         Some(())
     }
 
-    /// Returns the elements of `range` that lie in used parts, as one range for each part.
+    /// Returns the indexes of `range` that lie in used parts of the array, as one range for each part.
     pub fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let mut at = range.start;
         std::iter::from_fn(move || {

@@ -42,7 +42,8 @@ const FAN_OUT: usize = 64;
 /// largest file has 256 counts of this floor.
 const FLOORS: usize = 3;
 
-/// Returns the number of words (64 pages each) that one count on the floor `floor` of the tower covers.
+/// Returns the number of words (64 pages each) that one count covers on level `floor` of the tower of counts. Level 0
+/// is the lowest.
 const fn words_of(floor: usize) -> usize {
     FAN_OUT.pow(floor as u32 + 1)
 }
@@ -55,7 +56,7 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// Makes room for the tags of a page. Returns `false` if the system does not grant the memory.
+    /// Allocates the memory for the tags of a page. Returns `false` if the system does not grant the memory.
     #[inline]
     pub fn prepare(&self, page: u32) -> bool {
         let word = page as usize / WORD_PAGES;
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Page numbers at which a word, or the range of a count, begins or ends, and some other page numbers.
+    /// Page numbers for tests: those at which a word or the range of a count begins or ends, and some others.
     const PAGES: [u32; 16] = [
         0,
         1,

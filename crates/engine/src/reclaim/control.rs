@@ -33,7 +33,8 @@ pub struct ScanControl {
     pub reclaimed: u64,
     /// In direct reclaim, the sum of `scanned` over all priorities. `scanned` itself is reset at each priority.
     pub scanned_in_all: u64,
-    /// Counts of the scanned pages, by what became of them. Only direct reclaim reports these counts.
+    /// Numbers of scanned pages by their fate, such as freed or still referenced. Only direct reclaim reports these
+    /// numbers.
     pub met: Met,
     /// `true` if kswapd reclaims; `false` if another task does.
     pub is_kswapd: bool,
@@ -48,8 +49,8 @@ pub struct ScanControl {
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
-    /// `true` before the first pass, and also after a pass in which a scan freed many pages. The next pass then need
-    /// not begin with ageing (`memcgs_need_aging`, inverted).
+    /// `true` before the first pass of the reclaim, and also after a pass in which a scan freed many pages. The next
+    /// pass may then omit ageing (the inverse of `memcgs_need_aging`).
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
     pub has_left_low: bool,
@@ -79,7 +80,8 @@ pub struct ScanControl {
     pub doubts_marks: bool,
     /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
-    /// `true` if active pages are aged (made inactive) in any case, because a scan that left them alone found nothing.
+    /// `true` if the scan makes active pages inactive without the usual check. This is so after a scan that left active
+    /// pages alone and freed nothing.
     pub forces_aging: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Direct reclaim: an allocating task makes room itself (`try_to_free_pages`; mechanisms/reclaim, 17).
+//! Direct reclaim: a task that needs a page frees pages itself (`try_to_free_pages`; mechanisms/reclaim, 17).
 
 use super::choices::{DirectNap, Hopeless, ListStall, MinScanPriority};
 use super::control::COSTLY_ORDER;
@@ -16,7 +16,7 @@ use machine::{Func, Machine, Order, WaitReason};
 pub(crate) enum Progress {
     /// This number of pages was freed.
     Freed(u64),
-    /// No page was freed, but another try is worth it.
+    /// No page was freed, but another reclaim may free some.
     Hope,
     /// No page was freed, and in zones that are not marked hopeless (`all_unreclaimable`) no page was even scanned at
     /// any priority. Either other tasks hold all pages there, or the kernel's choices keep reclaim from the pages that

@@ -1,7 +1,7 @@
 //! The fate of a page: the next step of reclaim, chosen by the state of the page. Pure functions.
 //!
 //! [`decide_fate`] is called again after each step that it names, with the new state, until it names an end.
-//! [`super::shrink_pages`] carries out the steps and the end. Description: mechanisms/reclaim, 13 (≥36).
+//! [`super::shrink_pages`] carries out the steps and the end. Description: mechanisms/reclaim, 13, rows "≥36".
 
 use super::ScanControl;
 use super::choices::WritebackMet;
@@ -23,11 +23,11 @@ pub struct SeenPage {
     pub zone_is_full: bool,
     /// `true` if a page table maps the page.
     pub is_mapped: bool,
-    /// `true` if the page has a place in swap.
+    /// `true` if the page is in the swap cache, and so has a swap slot.
     pub in_swap_cache: bool,
     /// `true` if the page is a large folio, such as a huge page.
     pub is_compound: bool,
-    /// `true` if the page is a large folio, and swap has room for at least one page.
+    /// `true` if the page is a large folio, and at least one of its pages can get a swap slot.
     pub has_swap_room: bool,
     /// `true` if the page is a large folio that is to go to swap as a whole.
     pub goes_whole: bool,
@@ -44,7 +44,8 @@ pub struct SeenPage {
     pub was_unmapped: bool,
 }
 
-/// What a scan may do with pages, and for whom it scans. The fate of each page depends on this.
+/// The rights of a scan: the operations that the scan may apply to pages, and the kind of reclaim that scans. The fate
+/// of each scanned page depends on these rights.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanRights {
     /// `true` if mapped pages may be taken.
@@ -68,7 +69,7 @@ pub struct ScanRights {
 }
 
 impl ScanRights {
-    /// Returns the rights and rules of a scan of the reclaim `control`. `writeback_met` is the value of the choice
+    /// Returns the rights that the reclaim `control` gives to its scans. `writeback_met` is the value of the choice
     /// `reclaim.writeback_met`.
     pub(super) const fn of(control: &ScanControl, writeback_met: WritebackMet) -> Self {
         Self {
@@ -103,7 +104,7 @@ pub enum Fate {
     Unmap,
     /// The next step is to write the page. It is the last step, unless the page is clean and locked afterwards.
     Pageout,
-    /// The last step is to do with the page, which is under writeback, what the [`Writeback`] says.
+    /// The page is under writeback. The last step is the one that the [`Writeback`] states.
     Unwritten(Writeback),
     /// The last step is to mark the page, so that it is freed as soon as the flusher has written it.
     LeaveToFlusher,
@@ -201,13 +202,14 @@ pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
 /// The decision on a page under writeback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writeback {
-    /// Mark the page, so that it is the next to be freed when its write ends, and keep it.
+    /// The page stays. It is marked, so that it is the next to be freed when its write ends.
     Mark,
-    /// Keep the page.
+    /// The page stays, and is not marked now.
     Keep,
-    /// Keep the page. It was marked before, so reclaim is faster than the disk.
+    /// The page stays. Kswapd has met it under writeback before, in a zone full of pages under writeback. This shows
+    /// that kswapd scans faster than the disk writes.
     MetAgain,
-    /// Wait until the page is written, and examine it again.
+    /// Reclaim waits until the page is written, and examines it again.
     Wait,
 }
 
@@ -218,7 +220,7 @@ pub enum MetBy {
     Kswapd,
     /// The page is met by a task that reclaims.
     Task,
-    /// The page is met by a task whose memory cgroup is at its limit, and which may wait for the writer of the page.
+    /// The page is met by a task whose memory cgroup is at its limit. The task may wait for the write of the page.
     TaskAtLimit,
 }
 
@@ -236,11 +238,11 @@ pub fn check_writeback(met: WritebackMet, by: MetBy, is_marked: bool, zone_is_fu
 /// The decision on a dirty page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dirty {
-    /// Leave the page to the flusher, and free it as soon as the flusher has written it.
+    /// The flusher writes the page, which is freed as soon as it is written.
     MarkForReclaim,
-    /// Keep the page.
+    /// The page stays, and reclaim does not write it.
     Keep,
-    /// Write the page now.
+    /// Reclaim writes the page now.
     Pageout,
 }
 
@@ -288,7 +290,7 @@ mod tests {
 
     const NO_IO: ScanRights = ScanRights { io: false, fs: false, ..DIRECT };
 
-    /// A file page before the first step.
+    /// A file page for which reclaim has not yet taken any step.
     const FILE: SeenPage = SeenPage {
         is_file: true,
         write_failed: false,

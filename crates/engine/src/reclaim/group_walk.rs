@@ -15,8 +15,8 @@ use machine::{Machine, Step};
 enum Walk {
     /// The pass visits all groups of the subtree.
     All,
-    /// The pass visits the groups that follow a position. All reclaimers share this position, so that each goes on
-    /// where the others have come to. With `ends_early`, the walk ends once enough pages were freed.
+    /// The pass visits the groups that follow a position. All reclaimers share this position, so that each continues
+    /// where the last reclaimer has stopped. With `ends_early`, the walk ends once enough pages were freed.
     Shared {
         /// The index of the position in [`crate::lru::Lruvec::walks`].
         position: usize,
@@ -87,7 +87,8 @@ impl<M: Machine> Reclaim<M> {
         was_partial
     }
 
-    /// Visits a group in a walk over the tree of groups: shrinks its lruvecs, if its protection allows it.
+    /// Visits a group in a walk over the tree of groups: shrinks the group's lruvecs, if the group's protection allows
+    /// it.
     fn shrink_group(
         &self,
         task: &mut Task,

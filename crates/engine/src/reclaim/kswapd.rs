@@ -10,7 +10,7 @@ use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 
-/// Length of kswapd's nap. If the node is still balanced after the nap, kswapd sleeps until it is woken.
+/// Length of kswapd's trial sleep. If the node is still balanced after this sleep, kswapd sleeps until it is woken.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
 /// The time by which kswapd is to be woken before free pages would reach the min mark. The pages that are allocated in
@@ -288,9 +288,9 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Returns kswapd's next request with `KswapdRequest::Order`, which regards only the orders of requests. Returns at
-    /// once if an order above that of `wanted` was requested; otherwise tries to sleep first. The order that is
-    /// returned after a sleep stays noted during the run of `balance_pgdat`. So requests up to this order that come
-    /// during the run are forgotten when the run ends.
+    /// once if an order above that of `wanted` was requested; otherwise tries to sleep first. After a sleep, the
+    /// returned order stays recorded while `balance_pgdat` runs. So requests of at most this order that arrive during
+    /// the run are forgotten when the run ends.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;

@@ -38,7 +38,8 @@ impl<M: Machine> Reclaim<M> {
     /// Pages that are in use are freed, too, at priorities below 10, and for a costly order at every priority. With
     /// `LumpyReclaim::ByOrder` they are freed only for a costly order; with `LumpyReclaim::SameList`, never. A task
     /// waits for pages under writeback at priority 4 and below, and for a costly order at every priority. With
-    /// `LumpyReclaim::ByOrder`, it waits only for a costly order, after a nap. Kswapd does not wait.
+    /// `LumpyReclaim::ByOrder`, the task waits only for a costly order, and sleeps for up to 100 ms before that. Kswapd
+    /// does not wait.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,
@@ -78,7 +79,8 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns whether a reclaim needs a free block so much that it should also take pages that are in use.
+/// Returns whether a reclaim should also take pages that are in use, to make a free block. This is so for a costly
+/// order, and at priorities below 10.
 fn is_urgent(control: &ScanControl) -> bool {
     control.order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2
 }

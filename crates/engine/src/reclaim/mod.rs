@@ -1,11 +1,11 @@
 //! Reclaim: frees memory.
 //!
 //! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background; an allocating task reclaims itself ([`direct`])
-//! when that is not enough. Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) hands out one
-//! batch of pages after the other, and reclaim decides the fate of each page ([`fate`]) and carries it out
-//! ([`shrink_pages`]). Object caches are shrunk in proportion ([`shrink_slab`]). *Called by* `allocate`, and as
-//! kswapd's task. *Locks*: the page lock by try only; `lru` for each cluster, never while a page is examined.
-//! *Description*: mechanisms/reclaim, 10 to 14, 17 to 19, 22, 24.
+//! when that is not enough. Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) isolates one
+//! batch of pages after the other. Reclaim decides the fate of each page ([`fate`]) and carries it out
+//! ([`shrink_pages`]). Object caches are shrunk in proportion to page reclaim ([`shrink_slab`]). *Called by*
+//! `allocate`, and as kswapd's task. *Locks*: the page lock by try only; `lru` for each cluster, never while a page is
+//! examined. *Description*: mechanisms/reclaim, 10 to 14, 17 to 19, 22, 24.
 //!
 //! Next: [`crate::allocate`].
 
@@ -178,8 +178,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Notes that kswapd came down to its lowest priority. This is a failure if `reclaimed`, the number of pages freed
-    /// on the way, is 0.
+    /// Notes that a run of kswapd has reached the lowest priority. Counts a failure of the node if the run freed no
+    /// page (`reclaimed` is 0).
     fn note_descent(&self, node: NodeId, reclaimed: u64) {
         if reclaimed == 0 {
             self.node_state(node).failures.fetch_add(1, Relaxed);

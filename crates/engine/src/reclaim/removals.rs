@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(super) struct Removals<M: Machine> {
     file: Option<Arc<File<M>>>,
     waiting: ArrayVec<(FrameNumber, Option<Shadow>), REMOVALS_MAX>,
-    /// Pages that left their file and have no reference any more.
+    /// Pages that were removed from their file and have no reference any more, so that they can be freed.
     pub(super) removed: Isolated,
     /// Pages that were not removed, because they have another reference or became dirty. They are unlocked.
     pub(super) stayed: Isolated,

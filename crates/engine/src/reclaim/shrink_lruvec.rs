@@ -1,4 +1,4 @@
-//! Shrinking one lruvec: its policy hands out batches of pages until the scan ends (mechanisms/reclaim, 12, 14, 24;
+//! Shrinks one lruvec: the policy isolates batches of pages until the scan ends (mechanisms/reclaim, 12, 14, 24;
 //! mechanisms/multigen, 6.1 and 6.2).
 
 use super::choices::{ForCompaction, ListStall, LumpyReclaim, WrittenPages, ZoneWriteback};

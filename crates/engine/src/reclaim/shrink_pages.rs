@@ -1,7 +1,7 @@
 //! Carries out the fates of isolated pages: frees, writes, keeps or activates them (`shrink_page_list`).
 //!
 //! [`decide_fate`] returns each next step, and one `match` carries it out. Reclaim never waits for a page lock.
-//! Description: mechanisms/reclaim, 13 (≥36).
+//! Description: mechanisms/reclaim, 13, rows "≥36".
 
 use super::choices::{LumpyReclaim, PageoutTrigger};
 use super::control::COSTLY_ORDER;
@@ -27,12 +27,12 @@ pub struct ListCounts {
     pub dirty: u64,
     /// Number of dirty file pages whose write has not begun.
     pub unqueued_dirty: u64,
-    /// Number of pages whose device is congested, plus the number of other pages under writeback that an earlier scan
-    /// met under writeback already.
+    /// Number of pages whose device is congested, plus the number of other pages that are under writeback and were so
+    /// at an earlier scan.
     pub congested: u64,
     /// Number of pages under writeback.
     pub writeback: u64,
-    /// Number of pages under writeback that kswapd met for the second time.
+    /// Number of pages under writeback that kswapd met for the second time, in a zone full of pages under writeback.
     pub immediate: u64,
     /// Number of pages that reclaim itself has begun to write.
     pub written: u64,
@@ -43,19 +43,20 @@ pub struct ListCounts {
 /// The work that remains for a page after its fate was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// Free the page, which was taken from its owner.
+    /// The page has left its file or the swap cache, and is to be freed.
     Free,
-    /// Put the page back on its list.
+    /// The page goes back to its list.
     Keep,
-    /// Put the page back on its list; it is already unlocked.
+    /// The page goes back to its list. The page is already unlocked.
     KeepUnlocked,
-    /// Put the page on the active list.
+    /// The page goes to the active list.
     Activate,
-    /// Look at the page again: it is unlocked, and has been written by now.
+    /// The page is unlocked and has been written by now. Its fate is to be decided again.
     LookAgain,
-    /// Leave the page, locked, in [`Removals`], where it is freed together with other pages of its file.
+    /// The page stays locked in [`Removals`], and is freed together with other pages of its file.
     FreeWithOthers,
-    /// Free the page, if no reader holds it by a hazard pointer. The page is unlocked, and its owner still has it.
+    /// The page is to be freed, unless a reader holds the page by a hazard pointer. The page is unlocked, and has not
+    /// left its owner (its file or the swap cache) yet.
     FreeUnlessHeld,
 }
 
@@ -196,9 +197,9 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Adds a page to `survivors`. If the survivor is not being written, its block cannot become free soon, so from
-    /// then on reclaim takes no more pages only to free a whole block. With `LumpyReclaim::ByOrder` a survivor changes
-    /// nothing, because the requested order alone decides whether blocks are taken.
+    /// Adds a page to `survivors`, the pages that reclaim does not free. Unless the page is being written, its block
+    /// cannot become free soon. From then on, reclaim takes no more pages only to free a whole block. With
+    /// `LumpyReclaim::ByOrder`, it still does, because the requested order alone decides whether blocks are taken.
     fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
         survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
@@ -285,7 +286,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the facts that are known of a page before the first step.
+    /// Returns the facts about a page that are known before reclaim takes the first step with the page.
     fn see(&self, reach: Reach<'_, M>, frame: FrameNumber, flags: Flags) -> SeenPage {
         let under_writeback = flags.has(Flags::WRITEBACK);
         SeenPage {
@@ -431,8 +432,8 @@ impl<M: Machine> Reclaim<M> {
         counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// Counts a dirty page when reclaim decides whether to write the page, unless `reclaim.dirty_accounting` says that
-    /// pages are counted on sight.
+    /// Counts a dirty page at the moment when reclaim decides whether to write it. Does nothing if reclaim counts dirty
+    /// pages when it first meets them (`reclaim.dirty_accounting`).
     fn count_at_write(&self, counts: &mut ListCounts) {
         counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
     }
@@ -527,7 +528,7 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Counts a page that stays because of `why`, and returns `outcome`.
+/// Counts a page that reclaim leaves in memory for the reason `why`, and returns `outcome`.
 const fn stay(why: Why, outcome: Outcome, control: &mut ScanControl) -> Outcome {
     why.count(&mut control.met);
     outcome

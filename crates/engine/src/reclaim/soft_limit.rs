@@ -10,11 +10,11 @@ use crate::memory::{GroupId, Groups, NodeId, Zone};
 use crate::task::Task;
 use machine::{Machine, Order, Step};
 
-/// Largest number of groups in which kswapd looks for pages before a pass (`MEM_CGROUP_MAX_SOFT_LIMIT_RECLAIM_LOOPS`,
-/// and the first).
+/// Largest number of groups that kswapd tries before a pass, until one of them yields pages. Linux tries the first
+/// group and `MEM_CGROUP_MAX_SOFT_LIMIT_RECLAIM_LOOPS` (2) further groups.
 const GROUPS_MAX: usize = 3;
 
-/// Part of its excess that a group loses at a time, as a divisor.
+/// Divisor of a group's excess over its soft limit. The quotient is the number of pages that the group loses at a time.
 const PART: u64 = 4;
 
 impl<M: Machine> Reclaim<M> {

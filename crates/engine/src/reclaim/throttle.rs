@@ -21,8 +21,8 @@ const LOOK_FOR_PAGES: Nanos = Nanos::from_millis(100);
 
 /// A task's right to reclaim directly. When the value is dropped, the right passes to a waiting task.
 pub(crate) struct DirectTurn<'a, M: Machine> {
-    /// The [`Reclaim`] whose count of direct reclaimers is lowered when the turn is dropped; `None` if the number of
-    /// reclaimers is not limited.
+    /// The [`Reclaim`] whose count of direct reclaimers falls by one when this right to reclaim is dropped; `None` if
+    /// the number of direct reclaimers is not limited.
     counted_by: Option<&'a Reclaim<M>>,
 }
 

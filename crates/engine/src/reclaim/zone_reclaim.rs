@@ -22,7 +22,7 @@ const FIRST_PRIORITY: u32 = 4;
 const MIN_UNMAPPED_PERCENT: u64 = 1;
 const MIN_SLAB_PERCENT: u64 = 5;
 
-/// The outcome of zone reclaim: an attempt to make room in one zone.
+/// The outcome of zone reclaim: an attempt to free pages in one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// Zone reclaim was not attempted, because the kernel, the zone or the request does not allow it.

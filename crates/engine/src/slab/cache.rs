@@ -65,7 +65,7 @@ impl SlabKind {
         }
     }
 
-    /// Returns the kind of kernel memory as which groups are charged for the objects of a slab of this kind.
+    /// Returns the kind of kernel memory under which a group's counters count the objects of a slab of this kind.
     #[must_use]
     pub const fn memory(self) -> KernelMemory {
         match self {
@@ -115,7 +115,7 @@ enum Place {
 struct Slab {
     head: FrameNumber,
     order: Order,
-    /// Number of objects for which the slab has room.
+    /// Number of objects that fit into the slab.
     room: u32,
     /// Number of free objects, except those that the slab's CPU has taken over.
     free: u32,
@@ -138,7 +138,7 @@ struct Slabs {
     /// The list of slabs that have free objects and belong to no CPU. The key is a number that grows with each slab
     /// that is put on the list.
     partial: BTreeMap<u64, u32>,
-    /// The key of the next slab that is put on the list.
+    /// The key in `partial` that the next slab gets when it is put on this list.
     next: u64,
 }
 

@@ -19,7 +19,8 @@ pub const NODE_PAGES: u32 = 64;
 /// 2.6.37 on x86-64).
 pub(crate) const NODE_BYTES: u64 = 560;
 
-/// The place of a node: the number of its slab, or a mark for no place if no slab had room when the node was needed.
+/// The place of an index node: the number of its slab. A special value says that the node has no place, because no slab
+/// had a free object when the node was needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace {
     slab: u32,

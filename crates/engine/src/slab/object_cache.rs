@@ -21,9 +21,9 @@ pub const DEFAULT_SEEKS: u64 = 2;
 /// The kind of objects in an object cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Directory entries. A slab of one page has room for 21 of them.
+    /// Directory entries: 21 of them fit in a slab of one page.
     Dentry,
-    /// Inodes. A slab of one page has room for 4 of them, and a slab of order 3 for 32.
+    /// Inodes: 4 of them fit in a slab of one page, and 32 in a slab of order 3.
     Inode,
 }
 
@@ -112,7 +112,7 @@ pub struct NoPlace;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Added {
-    /// The object is there.
+    /// The object was added.
     New,
     /// The file has an object already, so the new one was given up. If this left its slab empty, the caller has to free
     /// the slab.
@@ -197,8 +197,8 @@ impl<M: Machine> ObjectCache<M> {
         }
     }
 
-    /// Puts a file's object in use again, until [`ObjectCache::let_go`] is called. Returns `false` if the object was
-    /// dropped.
+    /// Marks a file's object as in use until [`ObjectCache::let_go`] is called, so that no shrink drops it. Returns
+    /// `false` if the object was dropped before.
     pub fn hold(&self, file: u32) -> bool {
         let mut objects = self.objects.lock();
         let number = match objects.files.get(&file) {

@@ -108,7 +108,8 @@ impl Slots {
         }
     }
 
-    /// Makes room to record, for each slot, the control group to which the slot is charged. Returns the slots.
+    /// Returns the slots with an additional table: it records, for each slot, the control group to which the slot is
+    /// charged.
     #[must_use]
     pub fn with_owners(self) -> Self {
         Self { owners: vec![0; self.uses.len()].into_boxed_slice(), ..self }

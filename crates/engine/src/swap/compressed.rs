@@ -1,4 +1,4 @@
-//! Swap that is compressed in the memory of the machine itself (zram), so that its contents take pages.
+//! Swap that is compressed in the machine's own memory (zram), so that pages in swap take memory.
 //!
 //! A page in swap takes [`SwapLayout::memory_percent`](super::SwapLayout) of a page; compressed pages are packed
 //! without gaps. The pages are taken from a zone above its low mark. If there is no such zone, they are taken from any

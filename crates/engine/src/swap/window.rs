@@ -6,7 +6,7 @@
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::ops::Range;
 
-/// Number of faults with a window of one size, after which the size is judged.
+/// Number of faults after which the size of a region's window (the slots that a fault reads together) is judged again.
 const TRIAL_FAULTS: u32 = 4;
 
 /// The window of a region: the number of slots that its faults read together. The window is only an estimate:

@@ -126,7 +126,7 @@ const BACKINGS_MAX: usize = 64;
 pub struct Backings<M: Machine>(Box<[OnceLock<Backing<M>>]>);
 
 impl<M: Machine> Backings<M> {
-    /// Creates the devices of `devices`, numbered from 0, with room for `groups` memory control groups.
+    /// Creates the devices of `devices`, numbered from 0, for a memory with at most `groups` memory control groups.
     ///
     /// # Panics
     /// Panics when there are more devices than [`BACKINGS_MAX`].
@@ -212,8 +212,8 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Reserves blocks, as [`Writeback::reserve_blocks`] does, for a folio that becomes dirty once more, but does not
-    /// check that the device has room. Only the folio's pages after the end of the file have no block, and these pages
-    /// need a block only if the file grows.
+    /// check that the device has free blocks. Only the folio's pages after the end of the file have no block, and these
+    /// pages need a block only if the file grows.
     pub(crate) fn reserve_blocks_again(&self, file: &File<M>, head: FrameNumber) {
         let blocks = self.pages_without_block(file, head).count() as u64;
         self.backing(file.backing).delayed.fetch_add(blocks, Relaxed);

@@ -51,7 +51,7 @@ impl Default for Bandwidth {
     }
 }
 
-/// What an update of a device's estimates starts from: the present time, counts of pages, and the dirty limits.
+/// The input of an update of a device's estimates: the present time, counts of pages, and the dirty limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// The present time.

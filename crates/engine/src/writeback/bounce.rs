@@ -61,8 +61,8 @@ impl<M: Machine> Writeback<M> {
         Some(copy)
     }
 
-    /// Returns the own frame of a page that was written from `frame`. If `frame` is a copy of the page, frees the copy.
-    /// `interrupt` calls this when a write has ended.
+    /// Returns the frame of the page whose contents were written to the device from `frame`. If `frame` holds a copy of
+    /// the page (a bounce buffer), frees the copy. `interrupt` calls this when a write has ended.
     pub(crate) fn end_copy(&self, frame: FrameNumber) -> FrameNumber {
         let descriptor = &self.frames[frame];
         if !descriptor.is(Flags::BOUNCE) {

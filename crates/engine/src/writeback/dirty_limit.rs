@@ -17,8 +17,8 @@ use crate::stat::Gauge;
 use machine::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use machine::{Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
-/// Time after which a task that waits at a dirty limit checks for room even if it was not woken. A wake-up may not
-/// come, because there may be room for other reasons than the end of a write: pages were dropped, or other devices have
+/// Time after which a task that waits at a dirty limit checks whether it may go on, even if it was not woken. Only the
+/// end of a write wakes the task. Other events may allow it to go on, too: pages were dropped, or other devices have
 /// fewer dirty pages. All waiting tasks check, even if there are many.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
 
@@ -26,7 +26,7 @@ const LOOK_AGAIN: Nanos = Nanos::from_millis(100);
 pub(crate) struct DirtyWaits<M: Machine> {
     queue: M::WaitQueue,
     tasks: AtomicU64,
-    /// The limit, in pages, at the time when a task last began to wait.
+    /// The dirty limit of the device, in pages, when a task last began to wait.
     limit: AtomicU64,
 }
 
@@ -35,7 +35,7 @@ impl<M: Machine> DirtyWaits<M> {
         Self { queue: machine.wait_queue(), tasks: AtomicU64::new(0), limit: AtomicU64::new(0) }
     }
 
-    /// Returns the number of tasks that wait at the limit of the device.
+    /// Returns the number of tasks that wait at the dirty limit of the device.
     pub(crate) fn tasks(&self) -> u64 {
         self.tasks.load(SeqCst)
     }
@@ -112,7 +112,8 @@ impl<M: Machine> Writeback<M> {
         self.limits_of(dirtyable, dirtyable)
     }
 
-    /// Returns the limits for a part of the dirtyable pages. A limit in bytes is shared in proportion.
+    /// Returns the dirty limits for `part` of the `dirtyable` pages. A limit that is set in bytes is divided in
+    /// proportion.
     pub(super) fn limits_of(&self, part: u64, dirtyable: u64) -> DirtyLimits {
         let (dirty_ratio, background_ratio) = self.dirty_ratios(dirtyable);
         let of_part = |bytes, ratio| match pages_or(bytes, 0) {
@@ -171,7 +172,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// If more than `limit` pages count for the limits of a device, sleeps until a written page makes room, but at most
+    /// If more than `limit` pages count for the limits of a device, sleeps until a page has been written, but at most
     /// 100 ms.
     pub(crate) fn wait_for_dirty_room(&self, backing: &Backing<M>, limit: u64) {
         let deadline = self.machine.now() + LOOK_AGAIN;

@@ -42,7 +42,7 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Returns the numbers of the listed files, first those that the flusher meets first.
+    /// Returns the numbers of the files on the flusher's lists, in the order in which the flusher meets them.
     pub(super) fn listed(&self) -> Vec<u32> {
         [&self.io, &self.more_io, &self.dirty].into_iter().flatten().map(|file| file.id).collect()
     }

@@ -1,9 +1,10 @@
 //! The dirty limits of memory control groups (`writeback.group_limits`; mechanisms/groups, 8).
 //!
-//! The ratios of the dirty limits refer, for the writers of a group, to the memory that the group can have: its pages of
-//! files, and as much more as its limits and the clean pages of the others leave to it. Each group has its own estimates
-//! of how fast its pages are written to each device. *Called by* the flusher, which writes the files of groups that
-//! have too many dirty pages, and by `access`, which throttles their writers.
+//! For the writers of a group, the ratios of the dirty limits refer to the memory that the group can have. This is the
+//! number of the group's file pages, plus the further pages that the group's limits and the clean pages outside of the
+//! group permit. Each group has its own estimates of how fast its pages are written to each device. *Called by* the
+//! flusher, which writes the files of groups that have too many dirty pages, and by `access`, which throttles the
+//! writers of these groups.
 
 use super::bandwidth::{Bandwidth, Sample};
 use super::choices::GroupLimits;
@@ -17,7 +18,7 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
 
-/// Pages of a group on a device since the start.
+/// Numbers of a group's pages that were dirtied, and that were written, on one device since the start.
 #[derive(Debug, Default)]
 struct Counts {
     dirtied: AtomicU64,
@@ -53,9 +54,9 @@ impl<M: Machine> OfGroups<M> {
 /// The rates at which a group's writers may dirty pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupRates {
-    /// Pages a second that a writer of the group may dirty.
+    /// Rate at which one writer of the group may dirty pages, in pages a second.
     pub(crate) rate: u64,
-    /// Pages a second of the group that are written to the device.
+    /// Rate at which dirty pages of the group are written to the device, in pages a second.
     pub(crate) write_rate: u64,
     /// Pages of the group that are dirty or under writeback.
     pub(crate) dirty: u64,
@@ -123,15 +124,16 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Notes the group for which the flusher writes a file: that of the page which made the file dirty.
+    /// Records in a file the group for which the flusher will write the file: the group of the page that made the file
+    /// dirty.
     pub(super) fn note_writer(&self, file: &File<M>, frame: FrameNumber) {
         if self.limited_groups().is_some() {
             file.writeback_group.store(self.frames.group(frame).0, Relaxed);
         }
     }
 
-    /// Writes the files of groups that have too many dirty pages, until they have not. Returns the number of pages
-    /// written.
+    /// Writes files of each group in `over`, until the group's dirty pages are within its background limit. Returns the
+    /// number of pages written.
     pub(super) fn write_for_groups(&self, backing: &Backing<M>, over: &[GroupId]) -> u64 {
         let mut wrote_total = 0;
         for group in over {

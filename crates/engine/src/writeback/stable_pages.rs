@@ -67,7 +67,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Lets tasks change a page again after [`Writeback::try_hold_still`] or [`Writeback::hold_still`].
+    /// Allows tasks to change a page's bytes again, after [`Writeback::try_hold_still`] or [`Writeback::hold_still`]
+    /// kept them from it.
     pub(crate) fn let_change(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
             self.unlatch(frame, false);

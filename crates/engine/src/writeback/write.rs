@@ -27,21 +27,21 @@ pub(crate) enum Purpose {
     Retry,
 }
 
-/// What a writeback of a file is to do: why it writes, how many pages, and up to which page.
+/// The parameters of a writeback of one file: its purpose, the number of pages to write, and the page at which it ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteControl {
     /// The purpose of the writeback.
     pub purpose: Purpose,
     /// Largest number of pages to write.
     pub pages_max: u64,
-    /// The first page that is not written any more: only pages with smaller numbers are written.
+    /// Number of the page at which the writeback ends: only pages with smaller numbers are written.
     pub end: u32,
 }
 
 /// Largest number of consecutive pages for which one allocation takes blocks.
 const EXTENT_PAGES: u32 = 2048;
 
-/// A writeback of one file, while it runs.
+/// A running writeback of one file.
 #[derive(Debug)]
 struct Writer {
     bio: Bio,

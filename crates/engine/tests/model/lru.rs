@@ -161,9 +161,9 @@ proptest! {
     }
 }
 
-/// A page is freed while it waits to be rotated, and its frame holds another page when the batch is flushed. A batch
-/// without references must pass over the frame then (mechanisms/reclaim, 8.2). If the same page was put back meanwhile,
-/// it is rotated.
+/// A page is freed while it waits in a batch to be rotated, and its frame holds another page when the batch is flushed.
+/// If batches hold no references, the flush must pass over this frame (mechanisms/reclaim, 8.2). If the page itself was
+/// put back on its list meanwhile, the flush rotates the page.
 #[test]
 fn a_batch_without_references_moves_no_stranger() {
     let lru = lru(Choices { rotation: Rotation::BatchedWithoutReference, ..choices().lru });
@@ -187,7 +187,8 @@ fn a_batch_without_references_moves_no_stranger() {
     assert_eq!(lru.stat.get(Event::Pgrotated), 1);
 }
 
-/// The pages of a batch that is not full are put on lists before a use or a scan that would miss them there.
+/// The pages of a batch that is not full are put on their lists before a scan of the lists, and before a use of the
+/// pages.
 #[test]
 fn a_batch_is_applied_before_uses_and_scans() {
     let lru = lru(choices().lru);

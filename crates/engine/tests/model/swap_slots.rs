@@ -35,7 +35,8 @@ impl Uses {
     }
 }
 
-/// Returns one of the slots for which `fits` holds: number `which` of them, counted round and round.
+/// Returns one of the slots for which `fits` returns `true`: the one at index `which`, modulo their number. Returns
+/// `None` if there is no such slot.
 fn choose(naive: &[Uses], which: usize, fits: impl Fn(&Uses) -> bool) -> Option<u32> {
     let slots: Vec<u32> = (1..naive.len() as u32).filter(|slot| fits(&naive[*slot as usize])).collect();
     (!slots.is_empty()).then(|| slots[which % slots.len()])

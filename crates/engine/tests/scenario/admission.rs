@@ -185,8 +185,8 @@ fn pages_that_are_read_ahead_go_on_lists() {
     });
 }
 
-/// Each page is read twice, the second time after 300 others. Reading each page from the device again would double the
-/// work.
+/// Each page is read twice, the second time after 300 reads of other pages. If all second reads went to the device, the
+/// number of reads from the device would double.
 #[test]
 fn pages_that_are_missed_more_than_others_are_all_kept() {
     let reads = |admission| {

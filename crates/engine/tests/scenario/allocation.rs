@@ -38,8 +38,8 @@ fn a_task_waits_while_the_reserve_is_used_up() {
     assert_eq!(waits(ReserveThrottle::Off), 0);
 }
 
-/// A task whose reclaim got it no page waits. Meanwhile another task frees a page. Up to 3.2, the first task reclaims
-/// once more before it tries to allocate.
+/// A task reclaims, gets no page, and waits. Meanwhile another task frees a page. Up to Linux 3.2, the first task
+/// reclaims once more before it tries to allocate.
 #[test]
 fn a_task_that_has_waited_tries_before_it_reclaims() {
     let stalls = |after_wait| {

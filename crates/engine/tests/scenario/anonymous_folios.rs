@@ -143,8 +143,8 @@ fn a_folio_goes_to_swap_as_a_whole_into_one_block_of_slots() {
     assert!(vmstat["pswpout"] > 0);
 }
 
-/// A fault makes a folio of the largest order for which there is room. The folio is one entry of a list. It is split
-/// when its pages go to swap, and they come back one by one.
+/// A fault makes a folio of the largest order that fits into the region and into free memory. The folio is one entry of
+/// an LRU list. The folio is split when its pages go to swap, and the pages come back one by one.
 #[test]
 fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
     let mut plan = Plan { choices: choices_of("6.1-classic"), ..Plan::default() };

@@ -80,8 +80,9 @@ fn vanilla(choices: &mut Choices) {
     choices.reclaim.kswapd_compact = KswapdCompact::AfterBalance;
 }
 
-/// Each choice is changed starting from the values of both ends of the history, because a choice may matter only
-/// together with others of its time.
+/// Changes each choice alone, once in the oldest kernel (vanilla) and once in the newest one, and expects other
+/// counters in at least one case. Two kernels are needed, because a choice may have an effect only together with other
+/// choices of its time.
 #[test]
 fn each_choice_alone_changes_something() {
     type Change = fn(&mut Choices);

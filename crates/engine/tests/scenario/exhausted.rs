@@ -152,10 +152,10 @@ fn a_page_that_others_take_and_give_back_does_not_keep_memory_from_being_exhaust
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// No swap slot is free and anonymous pages leave no room, so the dirty limit is 0 pages. The flusher writes each page
-/// and makes it read-only again before a write through a mapping succeeds. The writer is paused once for a write, and
-/// not at each attempt. Found by seed 0x89585e of the swarm, where a sharer, the flusher and the throttle went round
-/// for 55,000 s.
+/// No swap slot is free and anonymous pages fill memory, so the dirty limit is 0 pages. The flusher writes each page
+/// and makes it read-only again before a write through a mapping succeeds. The writer is paused once for each write,
+/// and not at each attempt of the write. Found by seed 0x89585e of the swarm, where a writer was throttled and its page
+/// made read-only in turn for 55,000 s.
 #[test]
 fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -201,8 +201,8 @@ fn a_request_that_repeats_ends_when_swap_is_full() {
     }
 }
 
-/// A request with `__GFP_REPEAT` ends although the disk writes none of the dirty pages on the lists. So pages without a
-/// swap slot are not the only pages that cannot be reclaimed.
+/// A request with `__GFP_REPEAT` ends although the disk writes none of the dirty pages on the lists. The request must
+/// not wait for these pages for ever, just as it must not wait for pages that get no swap slot.
 #[test]
 fn a_request_that_repeats_ends_when_no_dirty_page_is_written() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };

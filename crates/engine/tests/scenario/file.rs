@@ -211,8 +211,8 @@ fn a_file_that_has_nothing_unwritten_is_refused_nothing() {
     assert!(vmstat["nr_write_failed"] > 500);
 }
 
-/// The disk is full, and pages without a block cannot be written. They are counted apart until the disk has room or
-/// they are cut off.
+/// The disk is full, and pages without a block cannot be written. These pages are counted separately until the disk has
+/// free blocks again, or until the file is truncated.
 #[test]
 fn pages_without_a_block_count_apart_on_a_full_disk() {
     Plan { choices: choices_of("highwater"), ..Plan::default() }.run(|ground| {
@@ -545,8 +545,8 @@ fn a_page_is_written_in_place() {
     assert_eq!(vmstat["nr_written"], 2);
 }
 
-/// A file is dropped while two of its pages are pinned. The last reference to each page is then released by code that
-/// does not know the lists. Such a page is free when all batches are drained, and every reclaim begins with that.
+/// A file is dropped while two of its pages are pinned. Code that has no access to the LRU lists then releases the last
+/// reference to each page. The pages become free when all per-CPU batches are drained, which every reclaim does first.
 #[test]
 fn a_page_that_its_last_reader_outlived_is_free_when_batches_are_drained() {
     Plan::default().run(|ground| {

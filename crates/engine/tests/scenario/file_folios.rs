@@ -41,7 +41,7 @@ enum Step {
     Drop,
     /// Drops the clean pages of a range, which may begin in the middle of a folio.
     Invalidate(Range<u32>),
-    /// Takes memory until so many pages are free, so that pages are reclaimed.
+    /// Allocates memory until only this number of pages is free, so that pages are reclaimed.
     Squeeze(u64),
     /// Moves folios: compacts all of memory.
     Compact,
@@ -206,7 +206,7 @@ proptest! {
     }
 }
 
-/// A fixed story, with folios of each order from 0 to 9.
+/// A fixed sequence of operations, with folios of each order from 0 to 9.
 #[test]
 fn folios_of_every_order_come_and_go() {
     let mut steps = vec![Step::Write(0..PAGES), Step::Sync, Step::Drop];

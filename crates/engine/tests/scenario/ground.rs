@@ -16,13 +16,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Number of pages in 16 MiB.
+/// Number of pages of 4 KiB in 16 MiB.
 pub const PAGES: u64 = 4096;
 
 /// The only disk of most machines.
 pub const DISK: DeviceId = DeviceId(0);
 
-/// Number of blocks for files; swap lies behind them.
+/// Number of the disk's blocks for files. The blocks of swap follow them.
 pub const FILE_BLOCKS: u64 = 1 << 17;
 
 /// Returns the choices of a kernel of this repository.
@@ -94,7 +94,7 @@ fn disk(write_ns: u64, nr_requests: u64) -> DiskConfig {
     })
 }
 
-/// A running machine, as a story sees it.
+/// A running simulated machine, with the operations that the tests use.
 #[derive(Clone)]
 pub struct Ground {
     pub sim: Sim,
@@ -104,7 +104,7 @@ pub struct Ground {
 }
 
 impl Plan {
-    /// Runs a story as the main task; returns the counters at its end.
+    /// Runs `story`, the body of a test, as the main task of a simulated machine. Returns the counters at its end.
     pub fn run(self, story: impl FnOnce(&Ground) + 'static) -> Vmstat {
         let write_ns: Vec<u64> = [self.write_ns].into_iter().chain(self.more_disks_write_ns).collect();
         // As in the machine files, the cost of this step is part of the cost of ending a page.
@@ -327,7 +327,7 @@ pub fn stamp(page: u32) -> [u8; 8] {
     (0x5a00_0000_0000_0000 | u64::from(page)).to_le_bytes()
 }
 
-/// A value that a story passes out to its test.
+/// A value that the simulated part of a test sets, and that the test reads after the simulation.
 #[derive(Clone, Default)]
 pub struct Found<T: Default + Clone>(Rc<Cell<T>>);
 

@@ -82,8 +82,8 @@ fn the_flusher_begins_at_the_background_limit_of_a_group() {
     }
 }
 
-/// Pages of a group in a file that another group made dirty first are written, too: its writer is not throttled for
-/// ever.
+/// A group dirties pages of a file that another group dirtied first. These pages are written, too, so their writer is
+/// not throttled for ever.
 #[test]
 fn pages_in_files_of_other_groups_are_written() {
     let mut plan = plan("6.1-classic");

@@ -31,8 +31,8 @@ fn drop_objects(ground: &Ground) {
     ground.engine.reclaim().drop_slabs(&mut ground.task.borrow_mut());
 }
 
-/// A group pays for the inodes and directory entries that its tasks look up first, by their size, until reclaim drops
-/// them.
+/// A group is charged for the inodes and directory entries that its tasks were the first to look up. The charge is
+/// their size, and ends when reclaim drops them.
 #[test]
 fn objects_are_charged_to_the_group_that_made_them() {
     for kernel in KERNELS {
@@ -51,7 +51,7 @@ fn objects_are_charged_to_the_group_that_made_them() {
     }
 }
 
-/// The nodes of a file's index are charged with its pages, and go with them.
+/// The index nodes of a file are charged to the group of the file's pages, and are freed together with the pages.
 #[test]
 fn index_nodes_are_charged_with_the_pages_of_a_file() {
     for kernel in KERNELS {
@@ -71,8 +71,8 @@ fn index_nodes_are_charged_with_the_pages_of_a_file() {
     }
 }
 
-/// A group whose limit has no room for the objects of its tasks is exhausted. Objects that the others drop leave room
-/// again.
+/// A group is exhausted if the kernel objects of its tasks exceed the group's limit. After objects were dropped, new
+/// ones can be charged again.
 #[test]
 fn objects_beyond_a_limit_are_refused() {
     plan("6.1-classic").run(|ground| {

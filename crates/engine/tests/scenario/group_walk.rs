@@ -52,14 +52,14 @@ fn stream(ground: &Ground) {
     ground.engine.lru().drain_all();
 }
 
-/// The groups of the old generation and of the young one.
+/// Returns the groups on the list of groups: those of the old generation, then those of the young one.
 fn listed(ground: &Ground) -> [Vec<GroupId>; 2] {
     let lru = ground.engine.lru();
     lru.memcg_lru_order(&lru.lruvecs_of_group(GroupId::ROOT)[0])
 }
 
-/// A walk of all groups begins at the first each time, so that small reclaims empty the first child. Walks that share a
-/// position go on where the last one ended.
+/// A walk over all groups always begins at the first group, so small reclaims take pages only from the first child.
+/// Walks with a shared position begin at the group after the one at which the previous walk ended.
 #[test]
 fn a_walk_goes_on_behind_the_group_where_the_last_one_ended() {
     let lost = |walk| {
@@ -99,8 +99,8 @@ fn a_walk_goes_on_behind_the_group_where_the_last_one_ended() {
     }
 }
 
-/// From 5.1 to 5.4 a task that wants a free page goes on to no other group once it has freed enough. Before, it took
-/// pages of each group.
+/// In Linux 5.1 to 5.4, a direct reclaim visits no further group once it has freed enough pages. Before Linux 5.1, it
+/// took pages of each group.
 #[test]
 fn a_task_that_wants_a_page_ends_its_walk_early() {
     let freed_at_a_time = |walk| {
@@ -127,7 +127,7 @@ fn a_task_that_wants_a_page_ends_its_walk_early() {
     assert!(early >= 32 && early < all, "{early} and {all} pages in each reclaim");
 }
 
-/// Two tasks that reclaim at a time take the pages of different groups.
+/// Two tasks that reclaim at the same time take pages of different groups.
 #[test]
 fn tasks_that_reclaim_at_a_time_share_a_walk() {
     large_plan(GroupWalk::SharedPosition).run(move |ground| {
@@ -234,7 +234,8 @@ fn protection_puts_a_group_aside() {
     assert_eq!(left < 800, low > 0, "{left} pages are left after {low} events");
 }
 
-/// Where each pass visits all groups, kswapd's CPU time grows with their number, although all but one have one page.
+/// If each pass of reclaim visits all groups, kswapd's CPU time grows with the number of groups, even if all groups but
+/// one have a single page. With the list of groups (`multigen.memcg_lru`), it does not.
 #[test]
 fn the_list_of_groups_saves_kswapd_the_visits() {
     let kswapd_ns = |kernel: &str, count: u16| {

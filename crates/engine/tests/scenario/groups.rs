@@ -135,7 +135,8 @@ fn a_parents_limit_holds_for_its_children() {
     }
 }
 
-/// Pages within the `low` protection of a group stay while a stream of the others fills memory.
+/// Pages of a group within its `low` protection stay in memory while other tasks fill memory with a stream of file
+/// pages.
 #[test]
 fn a_protected_group_keeps_its_pages() {
     for kernel in KERNELS {
@@ -165,7 +166,7 @@ fn a_protected_group_keeps_its_pages() {
     }
 }
 
-/// Where all other pages are gone, protection by `low` is broken, and protection by `min` is not.
+/// When all other pages are gone, `low` protection is broken, and `min` protection is not.
 #[test]
 fn low_is_broken_before_memory_is_exhausted_and_min_is_not() {
     for kernel in KERNELS {
@@ -191,8 +192,8 @@ fn low_is_broken_before_memory_is_exhausted_and_min_is_not() {
     }
 }
 
-/// A task that cannot be reclaimed is throttled above `high`, the more the further it is above: 18 % and more above the
-/// line it gets 64 pages in two seconds.
+/// A task whose pages cannot be reclaimed is throttled above `memory.high`, and the longer the larger the excess is. At
+/// 18 % and more above `memory.high`, the task gets 64 pages in two seconds.
 #[test]
 fn above_high_a_task_is_throttled_and_never_fails() {
     for kernel in KERNELS {
@@ -218,7 +219,7 @@ fn above_high_a_task_is_throttled_and_never_fails() {
     }
 }
 
-/// Above `high`, pages that can be reclaimed are, and the task hardly waits.
+/// Above `memory.high`, pages that can be reclaimed are reclaimed, and the task hardly waits.
 #[test]
 fn above_high_a_reader_reclaims_and_goes_on() {
     for kernel in KERNELS {
@@ -235,7 +236,7 @@ fn above_high_a_reader_reclaims_and_goes_on() {
     }
 }
 
-/// A write to `memory.reclaim` takes what was asked for, from the group alone.
+/// A write to `memory.reclaim` frees the requested number of pages, and only pages of the group.
 #[test]
 fn reclaim_on_demand_takes_pages_of_the_group() {
     for kernel in KERNELS {

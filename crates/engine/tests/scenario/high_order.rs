@@ -76,9 +76,9 @@ fn run_stream(choices: Choices) -> (u64, Vmstat) {
     (found.get(), vmstat)
 }
 
-/// The small zone cannot have a block of order 3. If all zones have to be balanced, kswapd frees everything in the
-/// small zone that can be freed before it gives up. If a quarter of the node is enough, kswapd stops at once. This rule
-/// alone makes the difference.
+/// The small zone cannot have a block of order 3. If all zones of the node must be balanced, kswapd frees all pages of
+/// the small zone that can be freed, and then gives up. If balanced zones with a quarter of the node's pages are
+/// enough, kswapd stops at once. The choice `reclaim.zone_balance` alone makes this difference.
 #[test]
 fn kswapd_empties_a_zone_that_cannot_have_the_order() {
     let (before, vmstat) = run_stream(choices_of("2.6.37-traceonly"));
@@ -91,8 +91,8 @@ fn kswapd_empties_a_zone_that_cannot_have_the_order() {
     assert!(before > 600 && all_zones > 600 && after < 400, "{found}");
 }
 
-/// Returns how often kswapd found a zone below its high mark while pages were read one after the other. Below the
-/// Normal zone there is DMA32, which has a reserve against requests for Normal.
+/// Returns how often kswapd found a zone below its high mark while pages were read one after the other. The machine has
+/// the zones DMA32 and Normal. DMA32 keeps a reserve from requests for Normal (`lowmem_reserve`).
 fn high_wmark_hits(kernel: &str) -> u64 {
     let layout = Layout::single_node(512, 7168, 7168);
     let vmstat = Plan { layout, ..plan(choices_of(kernel)) }.run(|ground| {
@@ -107,9 +107,9 @@ fn high_wmark_hits(kernel: &str) -> u64 {
 }
 
 /// The two kernels differ in the test before kswapd sleeps. Each call of `balance_pgdat` reports a zone. Kanyzone's
-/// test also asks the lower zones for the reserve that they keep from requests for this zone; the check that ended the
-/// call did not. So there is one more call, which finds nothing to do and reports the lowest zone, and kswapd naps.
-/// Traceonly's test asks for no reserve.
+/// test also requires the reserve that the lower zones keep from requests for this zone. The check at the end of a call
+/// does not require this reserve. So there is one more call, which finds nothing to do and reports the lowest zone, and
+/// kswapd naps. Traceonly's test requires no reserve.
 #[test]
 fn kanyzone_calls_once_more_before_it_naps() {
     let [before, after] = ["2.6.37-traceonly", "2.6.37-kanyzone"].map(high_wmark_hits);

@@ -127,7 +127,8 @@ fn a_huge_page_is_one_entry_until_its_region_goes() {
     assert_eq!((vmstat["nr_anon_transparent_hugepages"], vmstat["thp_split"]), (0, 0));
 }
 
-/// A copy latches a page for itself: the huge page becomes small ones, each on a list and mapped by its own entry.
+/// A copy into one page of a huge page latches this page alone. So the huge page is split into small pages, each of
+/// which is on a list and mapped by its own entry.
 #[test]
 fn a_page_that_is_latched_is_no_part_of_a_huge_page() {
     let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {

@@ -45,8 +45,9 @@ fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
     });
 }
 
-/// mechanisms/reclaim, 12.2 and 13.4: for a costly order, recent use does not save a page. This still holds after a
-/// page that must be kept was met. The oldest page of a file that is in use is locked; all other pages have been used.
+/// mechanisms/reclaim, 12.2 and 13.4: for a costly order, recent use does not save a page. This still holds after
+/// reclaim has met a page that it must keep. Here, the oldest page of the file is locked, and all other pages of the
+/// file have been used.
 #[test]
 fn a_costly_order_takes_used_pages_past_one_that_stays() {
     let plan = Plan { with_kswapd: false, ..plan() };
@@ -102,10 +103,10 @@ fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
     });
 }
 
-/// mechanisms/reclaim, 18.4: kswapd judges a zone before it shrinks it. So the pass that brings the zone to its high
-/// mark is not the last pass. If its priority is below 10, kswapd waits 100 ms after this pass. It then makes one more
-/// pass, which has nothing to do. The priority that is left for the next reclaim (11.1) is that of this last pass. The
-/// marks are 128, 160 and 192 pages.
+/// In each pass, kswapd checks a zone before it shrinks the zone (mechanisms/reclaim, 18.4). So the pass that brings
+/// the zone to its high mark is not the last pass. If the priority of this pass is below 10, kswapd then waits 100 ms.
+/// After the wait it makes a last pass, which shrinks nothing. The priority that is kept for the next reclaim
+/// (mechanisms/reclaim, 11.1) is that of the last pass. The zone's marks are 128, 160 and 192 pages.
 #[test]
 fn kswapd_waits_after_the_pass_that_suffices() {
     let story = |kswapd_gap| {

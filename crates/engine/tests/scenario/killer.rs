@@ -1,4 +1,4 @@
-//! The out-of-memory killer: who is killed, for whose memory, and what comes back.
+//! The out-of-memory killer: which process is killed, in which group, and which memory becomes free.
 
 use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
 use engine::allocate::out_of_memory::{Exhausted, Kill};
@@ -87,8 +87,8 @@ fn only_kill(ground: &Ground) -> Kill {
     kills.remove(0)
 }
 
-/// A program that wants more than memory is killed, as the largest. Those beside it keep what they have, and all memory
-/// comes back.
+/// A program that needs more than all memory is killed, because it is the largest process. The other programs keep
+/// their pages, and all memory of the killed program becomes free.
 #[test]
 fn the_largest_program_is_killed_and_its_memory_comes_back() {
     let vmstat = plan().run(|ground| {

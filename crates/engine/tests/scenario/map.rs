@@ -320,8 +320,9 @@ fn waits_for_text_that_comes_back_are_pressure() {
     }
 }
 
-/// A file is used once through a mapping, and a stream passes. If the file is a program's text, its pages become active
-/// when reclaim first looks at them. If not, they are kept for one round and are then evicted.
+/// The pages of a mapped file are touched once, and then a file of three times the size of memory is read. If the
+/// mapped file is a program's text, its pages become active when reclaim first examines them. If not, they are kept for
+/// one round and are then evicted.
 #[test]
 fn text_becomes_active_at_the_first_look() {
     for is_executable in [true, false] {

@@ -93,7 +93,8 @@ fn dropped_caches_leave_no_shadows() {
     assert_eq!((vmstat["workingset_refault_file"], vmstat["workingset_activate_file"]), (0, 0));
 }
 
-/// As long as reclaim does not know that pages came back, it deactivates no active pages.
+/// Reclaim deactivates active pages once the counters show that pages refault. If the counters are updated only every
+/// two seconds, fewer active pages are deactivated.
 #[test]
 fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
     let deactivated = |count: CgroupCounters| {
@@ -116,7 +117,7 @@ fn refaults_that_are_counted_later_let_fewer_active_pages_go() {
     assert!(later < at_once, "{later} {at_once}");
 }
 
-/// If pages leave no shadows, no page counts as a refault, and there are no such counters.
+/// If evicted pages leave no shadows, no read counts as a refault, and the kernel has no counters of refaults.
 #[test]
 fn pages_that_leave_nothing_are_as_new() {
     let mut plan = plan();
@@ -208,7 +209,7 @@ fn pages_that_come_back_from_swap_are_refaults() {
 }
 
 /// The pages of a file take the rest of a pageblock that has kernel pages. The low mark rises by a pageblock. Kswapd
-/// frees pages up to the mark, without those that would have to be written, and the mark falls.
+/// frees pages up to the mark, except pages that it would have to write first. Then the mark falls.
 #[test]
 fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
     let run = |watermark_boost_factor, with_kswapd| {
@@ -238,9 +239,9 @@ fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
     assert!(boost == 0 && free > high && free <= 1450, "{boost} {free} {high}");
 }
 
-/// The movable pageblocks of the Normal zone are full. File pages then go to DMA32 and raise no mark, until DMA32 is at
-/// its low mark, too. A kernel that asks zones in order mixes migrate types in Normal first. A node without DMA32 mixes
-/// types rather than use another node.
+/// The movable pageblocks of the Normal zone are full. File pages then come from DMA32, until DMA32 is at its low mark,
+/// too. Until then, migrate types are not mixed and no watermark is boosted. A kernel with `MigrateFallback::AtOnce`
+/// mixes migrate types in Normal first. A node without DMA32 mixes migrate types before it uses another node.
 #[test]
 fn lower_zones_are_asked_before_migrate_types_are_mixed() {
     let run = |migrate_fallback, has_dma32: bool| {
@@ -281,7 +282,7 @@ fn lower_zones_are_asked_before_migrate_types_are_mixed() {
     assert!(spared < 100 && boost > 0, "{spared} {boost}");
 }
 
-/// Among evicted anonymous pages, those that left lately come back as active.
+/// An anonymous page that was swapped out only lately comes back as an active page.
 #[test]
 fn a_page_that_went_to_swap_lately_comes_back_as_active() {
     let vmstat = plan().run(|ground| {
@@ -350,7 +351,7 @@ fn idle_anonymous_memory_goes_when_files_are_missed() {
     assert!(modern["pgpgin"] < old["pgpgin"] / 2, "{} KiB for {}", modern["pgpgin"], old["pgpgin"]);
 }
 
-/// Every way of balancing the families reclaims pages of both and keeps all contents.
+/// Each value of `lru.family_balance` reclaims both anonymous pages and file pages, and keeps all contents.
 #[test]
 fn every_balance_of_families_holds_everything() {
     for balance in [FamilyBalance::ByRotation, FamilyBalance::ByIo, FamilyBalance::ByIoAndRotation] {
@@ -361,7 +362,7 @@ fn every_balance_of_families_holds_everything() {
     }
 }
 
-/// Pages under writeback are kept away from scans until their write has ended. They are evicted next then.
+/// Scans do not meet a page under writeback again before its write has ended. The page is then the next to be evicted.
 #[test]
 fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
     let run = |unwritten_pages| {
@@ -472,7 +473,8 @@ fn the_reclaim_of_a_group_wakes_kswapd_unless_the_node_must_be_balanced() {
     }
 }
 
-/// Exhausted memory is reported under either rule by which zones or nodes become hopeless, with and without swap.
+/// Exhausted memory is reported by kernels that mark zones as hopeless and by kernels that mark nodes, with and without
+/// swap.
 #[test]
 fn exhausted_memory_is_told_whoever_hopes() {
     for hopeless in [Hopeless::ByScan, Hopeless::ByFailures] {
@@ -508,7 +510,8 @@ fn at_the_limit_of_a_cgroup_tasks_reclaim_themselves() {
     assert!(vmstat["pgsteal_direct_normal"] > 3 * PAGES);
 }
 
-/// Using more pages than the limit and swap hold together is reported as exhausted memory. Using fewer is not.
+/// A task that uses more pages than the memory limit and swap hold together gets an out-of-memory error. A task that
+/// uses fewer pages does not.
 #[test]
 fn a_cgroup_is_exhausted_when_swap_is_full() {
     for swap_slots in [0, 500] {
@@ -548,8 +551,9 @@ fn who_is_at_the_limit_of_a_cgroup_waits_for_a_page_that_it_meets_again_under_wr
     assert!(scanned > 8 * PAGES, "{scanned}: it is not marked");
 }
 
-/// All pages in a cgroup are active. Reclaim ages them if few are inactive, but the counters for this check are added
-/// up every two seconds. Until then Linux 6.18 gives up. With killing turned off the task waits.
+/// All pages in a cgroup are active. Reclaim deactivates pages only if few are inactive, but the counters for this
+/// check are summed only every two seconds. Linux 6.18 gives up before that. Here the task waits, because the OOM
+/// killer is turned off.
 #[test]
 fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
     let wait = |cgroup_counters| {
@@ -696,7 +700,8 @@ fn compressed_swap_takes_memory_and_gives_it_back() {
     }
 }
 
-/// A mixed workload: dirty files, streams, anonymous memory, a disk that stalls, large blocks.
+/// Runs a mixed workload: dirty files, streams, anonymous memory, a disk that stalls, large blocks. Checks that file
+/// refaults, swap writes and immediate reclaim happen, and that anonymous refaults are as many as pages read from swap.
 #[test]
 fn the_kernel_holds_everything() {
     let mut plan = Plan { layout: Layout::single_node(0, 1024, 3072), write_ns: 400_000, ..plan() };

@@ -354,8 +354,8 @@ fn kswapd_frees_its_whole_target_where_its_stop_asks_for_the_reserve() {
     assert!(with_reserve * 5 > 6 * without, "{with_reserve} pages a call, {without} where high marks are enough");
 }
 
-/// Writes more memory than there is, and touches its pages at random. Only reclaim itself finds used pages. Returns the
-/// number of pages scanned and the number protected.
+/// Writes a region of 1.5 times the memory, and touches the region's pages at random. Page tables are never walked, so
+/// only scans of the lists find used pages. Returns the number of pages scanned and the number of pages protected.
 fn touch_swapped(isolated_marks: IsolatedMarks, refault_marks: RefaultMarks) -> [u64; 2] {
     let mut plan = plan("6.1-mglru");
     plan.choices.multigen.walk = Walk::Never;
@@ -375,8 +375,8 @@ fn touch_swapped(isolated_marks: IsolatedMarks, refault_marks: RefaultMarks) -> 
     ["pgscan_kswapd_normal", "workingset_activate_anon"].map(|name| vmstat.get(name).copied().unwrap_or_default())
 }
 
-/// mechanisms/multigen, 6.2: when one page of a batch was used, the look around it clears the accessed bits of other
-/// pages of the batch. Without a mark, these pages would be evicted.
+/// mechanisms/multigen, 6.2: if one page of a batch was used, reclaim also examines the entries around its page-table
+/// entry. This clears the accessed bits of other pages of the batch. Without a mark, these pages would then be evicted.
 #[test]
 fn pages_found_used_while_they_are_isolated_stay() {
     let scanned = |isolated_marks| touch_swapped(isolated_marks, RefaultMarks::FaultOrFourUses)[0];

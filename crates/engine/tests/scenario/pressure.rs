@@ -9,13 +9,13 @@ use machine::{Nanos, PAGE_BYTES};
 use sim::Sim;
 use std::sync::Arc;
 
-/// Returns the stall times some and full of a group so far, us.
+/// Returns a group's stall times *some* and *full* (PSI) so far, us.
 fn totals(ground: &Ground, group: GroupId) -> [u64; 2] {
     let pressure = ground.sim.pressure(group.0);
     [pressure.some.total_us, pressure.full.total_us]
 }
 
-/// Runs `work`, and returns the stall times some and full that it brought a group, us.
+/// Runs `work`. Returns the time that it adds to a group's stall times *some* and *full* (PSI), us.
 fn during(ground: &Ground, group: GroupId, work: impl FnOnce()) -> [u64; 2] {
     let before = totals(ground, group);
     work();
@@ -32,8 +32,8 @@ fn read_page(ground: &Ground, file: &Arc<File<Sim>>, page: u32) {
     ground.engine.access().read(&mut ground.task.borrow_mut(), file, &mut state, offset, &mut bytes).unwrap();
 }
 
-/// The sleep above `memory.high` is a stall. It is one in full if no other task of the group runs; for the machine, a
-/// task outside of the group that works on the same CPU ends it.
+/// The sleep of a task whose group is above `memory.high` is a stall. For the group, it is full if no other task of the
+/// group runs. For the whole machine, it is not full while a task outside of the group works on the same CPU.
 #[test]
 fn the_sleep_above_high_is_full_when_nobody_else_runs() {
     for (kernel, others) in KERNELS.into_iter().flat_map(|kernel| [(kernel, false), (kernel, true)]) {
@@ -57,8 +57,8 @@ fn the_sleep_above_high_is_full_when_nobody_else_runs() {
     }
 }
 
-/// A task that reclaims at its group's limit is stalled, in its group and in those above. A write to `memory.reclaim`
-/// is not.
+/// A task that reclaims at its group's limit counts as stalled, for its group and for the group's ancestors. A task
+/// that writes to `memory.reclaim` does not count as stalled.
 #[test]
 fn reclaim_at_a_limit_is_a_stall_and_reclaim_on_demand_is_not() {
     for kernel in KERNELS {
@@ -100,8 +100,8 @@ fn use_two_sets(ground: &Ground, mut uses: impl FnMut(u32, bool)) {
     }
 }
 
-/// Of the pages of a file that were evicted, those whose shadow has the mark of the workingset make the task that reads
-/// them stall; the others do not.
+/// A task reads evicted pages of a file again. The read counts as a stall (PSI) if the page's shadow has the mark of
+/// the workingset, and otherwise not.
 #[test]
 fn a_refault_stalls_if_its_shadow_has_the_mark_of_the_workingset() {
     let mut plan = Plan { choices: choices_of("6.1-classic"), ..Plan::default() };
@@ -124,7 +124,8 @@ fn a_refault_stalls_if_its_shadow_has_the_mark_of_the_workingset() {
     assert_eq!(vmstat["pgscan_direct_normal"], 0);
 }
 
-/// A swap-in stalls under the same condition, if swapped pages leave shadows. Without shadows each one does.
+/// If swapped pages leave shadows, a swap-in stalls only if its shadow has the mark of the workingset. Without shadows
+/// every swap-in stalls.
 #[test]
 fn a_swap_in_stalls_if_its_shadow_has_the_mark_or_there_are_no_shadows() {
     for (kernel, has_shadows) in [("6.1-classic", true), ("3.10-rc4-vanilla", false)] {

@@ -21,8 +21,8 @@ fn swap_with(kernel: &str) -> Vmstat {
     })
 }
 
-/// Batches change when a page is moved, but not whether it is. So as many pages are written and rotated as without
-/// batches, and none is lost.
+/// Batches change the time at which a written page is rotated, but not the number of rotated pages. So about as many
+/// pages are written and rotated as without batches, and no page is lost.
 #[test]
 fn batches_rotate_what_is_rotated_one_by_one() {
     let found = KERNELS.map(swap_with);

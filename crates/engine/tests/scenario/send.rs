@@ -37,7 +37,7 @@ fn what_was_sent_lies_in_slabs_until_it_is_acknowledged() {
     assert_eq!(vmstat["alloc_high_order_slow"], 0);
 }
 
-/// Sending more data than memory holds fails with an error. It keeps no memory.
+/// Sending more data than memory holds fails with an error. The failed call keeps no memory.
 #[test]
 fn what_does_not_fit_is_not_sent() {
     plan().run(|ground| {

@@ -33,7 +33,7 @@ fn begin_sync(ground: &Ground, file: &Arc<File<Sim>>) -> (sim::TaskId, Rc<Cell<b
     (sync, is_synced)
 }
 
-/// Returns the time that a page's second change takes if it begins while the device writes the first.
+/// Returns the time that a second write to a page takes if it begins while the device writes the page's first version.
 fn time_to_change_a_page_under_writeback(stable_pages: StablePages) -> Nanos {
     let taken = Rc::new(Cell::new(Nanos(0)));
     let time = taken.clone();
@@ -93,8 +93,8 @@ fn without_memory_for_a_copy_who_changes_a_page_waits() {
     });
 }
 
-/// The first task that changes a page under writeback waits. Then the file's pages are written from copies, until 2,048
-/// copies in a row were of no use. Pages of another file are not copied.
+/// The first task that changes a page of a file under writeback waits. From then on, the file's pages are written from
+/// copies, until 2,048 copies in a row were of no use. Pages of other files are not copied.
 #[test]
 fn pages_are_written_from_copies_once_somebody_waited() {
     plan(StablePages::CopyWhenChanged).run(|ground| {
@@ -164,8 +164,8 @@ fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
     });
 }
 
-/// A program changes one page in place, again and again, and releases it only for the moment until it asks for the page
-/// again. A sync gets its turn after the current change.
+/// A program changes one page in place, again and again. Between two changes it releases the page only for a moment. A
+/// sync of the file gets the page after the current change.
 #[test]
 fn a_sync_does_not_wait_for_who_changes_a_page_again_and_again() {
     const CHANGES: u32 = 2000;

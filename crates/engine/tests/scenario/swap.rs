@@ -62,8 +62,8 @@ fn swapped_in_per_fault(swap_window: SwapWindows, order: impl Fn(u32) -> u32 + S
     vmstat["pswpin"] as f64 / vmstat["pgmajfault"] as f64
 }
 
-/// Pages that are read ahead and not used take the room of other pages. If the faults of a region come in no order, the
-/// region stops reading ahead.
+/// Pages that are read ahead but not used displace other pages. If the faults on a region come in no order, the region
+/// stops reading ahead.
 #[test]
 fn a_swap_window_by_use_is_large_for_faults_in_order_and_small_for_others() {
     // The step has no divisor in common with the number of pages. So each page is touched once, far from the one
@@ -198,8 +198,9 @@ fn a_failed_write_to_swap_loses_nothing() {
     assert!(vmstat["pswpin"] > 0);
 }
 
-/// A swapped page is read when three frames are left for eight slots, and none is left for the page itself. Its reader
-/// gets an error. The pages that did get frames must be read nevertheless, because they are locked.
+/// A read of a swapped page also reads its neighbours in swap, eight slots in all. Only three frames are free, and none
+/// is left for the page itself. Its reader gets an error. The neighbours that did get frames must be read nevertheless,
+/// because they are locked.
 #[test]
 fn a_swap_in_without_memory_leaves_no_page_locked() {
     let plan = Plan { with_kswapd: false, cpus: 1, ..Plan::default() };

@@ -20,7 +20,7 @@ fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
     swapped_by(tasks, change).0
 }
 
-/// Returns the time of [`time_to_swap`], and the counters.
+/// Returns the time that [`time_to_swap`] measures, and the engine's counters at the end of the run.
 fn swapped_by(tasks: u32, change: impl Fn(&mut Choices)) -> (Nanos, BTreeMap<String, u64>) {
     let mut plan = Plan { with_kswapd: false, cpus: tasks as usize, write_ns: 200_000, ..Plan::default() };
     plan.choices.writeback.dirty_ratio = 2;
@@ -134,7 +134,8 @@ fn who_is_throttled_for_writeback_goes_on_when_a_cluster_was_written_for_each() 
     assert!(two.iter().all(|time| *time < 20) && counted >= 64, "{two:?}, {counted}");
 }
 
-/// The waits for progress and in a congested zone take a tick. If hardly any page is to be written, there is no wait.
+/// A task that waits for reclaim's progress, or because a zone is congested, waits a tick. If hardly any page is to be
+/// written, the task does not wait.
 #[test]
 fn a_tick_is_waited_only_while_much_is_to_be_written() {
     let mut plan = Plan { with_flusher: false, ..Plan::default() };

@@ -105,7 +105,7 @@ pub struct TrackEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Enumeration)]
 #[repr(i32)]
 pub enum Type {
-    /// The kind was not set.
+    /// The event has no kind.
     Unspecified = 0,
     /// A slice begins.
     SliceBegin = 1,

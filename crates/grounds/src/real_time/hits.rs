@@ -29,7 +29,8 @@ pub struct Hits {
     /// Number of pages of each file.
     pages: u64,
     notes: Vec<String>,
-    /// The folder of both files. It is removed when this value is dropped, after the files are closed.
+    /// The folder with the library's file and the running kernel's file. The folder is removed when this value is
+    /// dropped, after both files are closed.
     _made: Folder,
 }
 

@@ -20,14 +20,14 @@ pub(super) type LookAtMemory = fn(u64) -> memory_map::Moment;
 /// The kinds of records that are to be made during a run, with their intervals. By default none are made.
 #[derive(Default)]
 pub(super) struct Records {
-    /// Interval between records of counters.
+    /// Interval between records of counters; `None` if none are made.
     pub series: Option<Every>,
     /// A function that adds to each record of counters the values that `/proc/vmstat` lacks, such as those of
     /// `/proc/diskstats`.
     pub more: Option<MoreValues>,
     /// The control groups whose counters each record has.
     pub groups: Vec<String>,
-    /// Interval between records of the generations of pages.
+    /// Interval between records of the generations of pages (multi-generational LRU); `None` if none are made.
     pub generations: Option<Nanos>,
     /// Interval between records of the state of memory, and the function that makes such a record.
     pub memory: Option<(Nanos, LookAtMemory)>,

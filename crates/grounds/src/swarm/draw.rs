@@ -85,9 +85,9 @@ pub(super) struct World {
     /// Number of swap slots; 0 for no swap.
     pub swap_slots: u32,
     pub cgroup: Cgroup,
-    /// Whether there are memory control groups.
+    /// True if there are memory control groups.
     pub has_groups: bool,
-    /// Whether each task is a process, which may be killed when memory is exhausted.
+    /// True if each task is a process, which may be killed when memory is exhausted.
     pub has_processes: bool,
     pub kernel: Kernel,
     pub tasks: Vec<TaskPlan>,
@@ -218,7 +218,7 @@ impl World {
 pub(super) struct Cgroup {
     /// The memory limit of all tasks together, if any.
     pub limit_pages: Option<u64>,
-    /// Whether reads and writes of swap finish at once, as in memory.
+    /// True if reads and writes of swap finish at once, as in memory.
     pub swap_is_synchronous: bool,
 }
 

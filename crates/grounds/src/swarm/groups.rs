@@ -7,8 +7,7 @@ use engine::{Engine, Task};
 use sim::{Rng, Sim};
 use std::cell::RefCell;
 
-/// Largest number of groups that a world has at a time. A removed group counts as long as some of its pages are not
-/// freed.
+/// Largest number of groups that a world has at a time. A removed group counts until all its pages are freed.
 pub(super) const ROOM: u16 = 8;
 
 /// A task changes something about groups in one of `ONE_IN` steps on average.

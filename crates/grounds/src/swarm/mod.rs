@@ -51,7 +51,7 @@ pub struct SwarmReport {
 /// The failure of a random world (a machine, a kernel and tasks that are drawn from a seed).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwarmFailure {
-    /// The seed.
+    /// The seed from which the world was drawn.
     pub seed: u64,
     /// A description of the world in one line.
     pub drawn: String,
@@ -86,7 +86,7 @@ struct Shared {
     processes: Option<processes::Tasks>,
     /// Number of operations of tasks that failed because memory was exhausted.
     out_of_memory: Rc<Cell<u64>>,
-    /// Whether the world has used so much CPU time that its tasks must end ([`LATE_PART`]).
+    /// True if the world has used so much CPU time that its tasks must end ([`LATE_PART`]).
     is_late: Rc<Cell<bool>>,
 }
 

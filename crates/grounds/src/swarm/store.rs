@@ -61,14 +61,14 @@ struct Versions {
     ceiling: u32,
 }
 
-/// A file or region, with the range of contents that each of its pages may have.
+/// A file or region, with the range of versions that each of its pages may have.
 pub(super) struct Store {
     pub what: What,
     /// A number that no other store of the world has. The stamps of the store's pages contain the number.
     pub number: u64,
-    /// Number of tasks that use the store. The last of them drops it.
+    /// Number of tasks that use the store. The last of these tasks drops the store.
     pub users: Cell<u32>,
-    /// Whether the device may lose writes to the store.
+    /// True if the device may lose writes to the store.
     is_lossy: bool,
     pages: RefCell<Vec<Versions>>,
 }
@@ -79,7 +79,7 @@ pub(super) enum Part {
     Whole,
     /// The write covers only the stamp, so that the rest of the page is read first.
     Stamp,
-    /// The page except its stamp, which must not change.
+    /// The write covers the whole page except its stamp, which must keep its value.
     Rest,
 }
 

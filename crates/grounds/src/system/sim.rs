@@ -96,7 +96,7 @@ pub struct SystemConfig {
     pub devices: Vec<DeviceLayout>,
     /// The device and the blocks that are used for swap.
     pub swap: SwapLayout,
-    /// Whether the machine keeps the first eight bytes of each page (a stamp), so that workloads can verify contents.
+    /// True if the machine keeps the first eight bytes of each page (a stamp), so that workloads can verify contents.
     pub stamps: bool,
 }
 
@@ -154,7 +154,7 @@ impl SimSystem {
     /// task stays in the root group.
     ///
     /// # Errors
-    /// When the engine has no room for the groups.
+    /// When the engine cannot create all groups of the machine file.
     pub fn create_groups(&self, groups: &[Group], scale: Scale) -> Result<(), SystemError> {
         *self.shared.groups.borrow_mut() = NamedGroups::create(self.engine(), groups, scale).map_err(SystemError)?;
         Ok(())
@@ -231,8 +231,8 @@ impl SimSystem {
         self.shared.kernel_tasks.borrow_mut().push(id);
     }
 
-    /// Lets the virtual time pass in which the TLB translates the addresses of `pages`, each of which was touched
-    /// `times` times.
+    /// Charges the virtual time that the TLB takes to translate the addresses of `pages`. Each page was touched `times`
+    /// times. Does nothing if the machine has no TLB.
     #[inline]
     fn translate(&self, region: &Region<Sim>, pages: Range<u32>, times: u32) {
         // Checked first because most machine files describe no TLB, and touches are the most frequent simulated

@@ -64,7 +64,7 @@ impl Thread {
     /// Starts a thread.
     ///
     /// # Panics
-    /// When the system has no thread to give.
+    /// When the operating system refuses to start another thread.
     #[must_use]
     pub fn start(name: &str, body: impl FnOnce(Arc<Stop>) + Send + 'static) -> Self {
         Self::start_boxed(name, Box::new(body))
@@ -102,8 +102,8 @@ pub struct Common {
     pub folder: PathBuf,
     /// Number of pages that workloads may use.
     pub memory_pages: u64,
-    /// How much of each page's contents is kept, so that workloads can verify it: nothing, a stamp, the first bytes, or
-    /// all.
+    /// The part of each page's contents that is kept, so that workloads can verify it: nothing, a stamp, the first
+    /// bytes, or all bytes.
     pub kept: Kept,
 }
 

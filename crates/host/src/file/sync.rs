@@ -32,7 +32,7 @@ const GATHERING_MAX: Duration = Duration::from_millis(1);
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     state: Mutex<State>,
-    /// The condition variable that is signalled when a round has ended.
+    /// The condition variable that is signalled when a commit round has ended.
     ended: Condvar,
     /// The condition variable that is signalled when as many threads wait as the next round expects.
     gathered: Condvar,
@@ -41,18 +41,18 @@ pub(super) struct Rounds {
 #[derive(Debug, Default)]
 struct State {
     begun: u64,
-    /// Number of rounds that have ended: equal to `begun`, or one less.
+    /// Number of commit rounds that have ended: equal to `begun`, or one less.
     ended: u64,
-    /// `true` while a thread runs a round, or is about to run one.
+    /// `true` while a thread runs a commit round, or is about to run one.
     has_leader: bool,
-    /// True while the thread that is about to run a round waits for others to join.
+    /// `true` while the thread that is about to run a commit round waits for other threads to join the round.
     is_gathering: bool,
-    /// Number of threads that wait for the next round.
+    /// Number of threads that wait for the next commit round.
     waiting: u32,
-    /// Number of threads that the next round expects: the threads of the last round, and the threads that came while it
-    /// ran.
+    /// Number of threads that the next commit round expects: the threads of the last round, and the threads that came
+    /// while the last round ran.
     expected: u32,
-    /// The time that the last round took.
+    /// Duration of the last commit round.
     took: Duration,
     /// True if a waiting thread wants all metadata of the file to be durable, too ([`Durable::All`]).
     wants_all: bool,
@@ -232,9 +232,9 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
 
-    /// Checks that data written before a call of `join` are durable after the call, whichever thread runs the round.
-    /// Also checks that there are at least as many rounds as one thread makes calls, and at most as many as all threads
-    /// make.
+    /// Checks that data written before a call of `join` are durable after the call, whichever thread runs the round of
+    /// syncs. Also checks the number of rounds: at least the number of calls of one thread, and at most that of all
+    /// threads.
     #[test]
     fn a_round_covers_what_was_written_before_it_began_and_no_more() {
         const THREADS: u64 = 6;

@@ -21,7 +21,7 @@ pub enum GroupError {
     /// The memory already has as many groups as [`Builder::groups`](crate::Builder::groups) allows. A removed group
     /// counts as long as pages are charged to it.
     NoRoom {
-        /// The number of groups for which the memory has room.
+        /// The largest number of groups that the memory can have.
         room: u16,
     },
     /// A name of a group is empty or contains a `/`.

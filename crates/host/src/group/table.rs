@@ -131,7 +131,7 @@ impl Groups {
         found.map_or_else(|| format!("number {}, which was removed", id.0), |node| node.path.clone())
     }
 
-    /// Returns whether the number of the group of `node` is still its own: no later group has got the number.
+    /// Returns whether the group of `node` still owns its number: no later group has got the number.
     pub(super) fn has_number(&self, node: &Node) -> bool {
         self.last[usize::from(node.id.0)].load(Ordering::Acquire) == node.serial
     }
@@ -176,8 +176,8 @@ impl Groups {
         call(engine, task)
     }
 
-    /// Makes the task reclaim and sleep for the pages that its last call charged above a `high` limit, if the call left
-    /// this undone. Does nothing if the group was removed since that call.
+    /// Makes the task reclaim and sleep for the pages that its last call charged above a `high` limit, if that call did
+    /// not do so itself. If the group was removed since that call, the task neither reclaims nor sleeps.
     #[cold]
     fn settle(&self, engine: &Engine<Host>, task: &mut Task) {
         let group = task.group;

@@ -1,14 +1,14 @@
 //! The arena: one anonymous mapping that holds the bytes of all frames of a machine.
 //!
-//! Address space for the largest size is reserved at once, without memory behind it and inaccessible. The first
-//! [`Arena::frames`] frames are accessible, and [`Arena::resize`] changes their number. The system gives memory at the
-//! first touch, in huge pages where it grants them. [`Arena::discard`] gives the memory of single frames back; dropping
-//! the arena gives back all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that start at
-//! a multiple of 512.
+//! The address space for the largest size is reserved at once. It is inaccessible at first, and has no memory. The
+//! first [`Arena::frames`] frames are accessible, and [`Arena::resize`] changes their number. The system gives memory
+//! at the first touch, in huge pages where it grants them. [`Arena::discard`] gives the memory of single frames back;
+//! dropping the arena gives back all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that
+//! start at a multiple of 512.
 //!
 //! The engine decides which task may touch the bytes of a frame: a task that holds the page's latch, or the only task
-//! that knows of the page. The arena does not check this; it only ensures that a frame exists. Rust references to the
-//! bytes of a frame are made by guards of applications alone, which keep writers away.
+//! that knows of the page. The arena does not check this; it only ensures that a frame exists. Only the guards of
+//! applications make Rust references to the bytes of a frame; guards keep writers away.
 
 #![allow(unsafe_code)]
 

@@ -71,12 +71,12 @@ struct Table {
     barriers_done: Mutex<u64>,
 }
 
-/// The record of every thread that came when all [`RECORDS`] records of the machine were taken. No pointer in it is
-/// ever free, so such a thread publishes nothing.
+/// The record that a thread gets if all [`RECORDS`] records of the machine are taken. No pointer in this record is ever
+/// free, so a thread with this record publishes nothing.
 static IN_USE: Record = Record([const { AtomicU32::new(u32::MAX) }; RECORD]);
 
 thread_local! {
-    /// The number of the machine that the thread used last, and the thread's record of hazard pointers there.
+    /// The number of the machine that the thread used last, and the thread's record of hazard pointers in this machine.
     static CURRENT: Cell<(u64, *const Record)> = const { Cell::new((0, ptr::null())) };
     /// The thread's records of hazard pointers in all machines that it has used.
     static OWNED: RefCell<Owned> = const { RefCell::new(Owned(Vec::new())) };

@@ -55,7 +55,7 @@ impl InUse {
     /// Claims a file as swap, which excludes any other use by this process.
     ///
     /// # Errors
-    /// The present use of the file, if it excludes the wanted one.
+    /// The present use of the file by this process, if there is one.
     pub(crate) fn as_swap(metadata: &Metadata) -> Result<Self, Use> {
         let key = Identity::of(metadata);
         match IN_USE.lock().entry(key) {

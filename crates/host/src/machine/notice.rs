@@ -1,5 +1,5 @@
-//! Notices: which features the system did not grant, so that the library works less well than it could. The library
-//! prints nothing; a program calls `Memory::notices`.
+//! Notices about features that the system did not grant, so that the library works less well than it could. The library
+//! prints no notice; a program gets the notices from `Memory::notices`.
 
 use parking_lot::Mutex;
 use std::fmt;
@@ -74,7 +74,7 @@ struct Noted {
     notices: Vec<Notice>,
     /// Number of notices so far that name a file.
     files: usize,
-    /// Number of times that a file which no notice names was opened after [`FILES_MAX`] files were named.
+    /// Number of notices about a file that were not kept, because [`FILES_MAX`] other notices already name a file.
     more_files: u64,
 }
 

@@ -179,7 +179,8 @@ impl ThreadPressure {
         Self { began, stalled: AtomicU32::new(0), counts: Mutex::new(counts) }
     }
 
-    /// Changes the state of the calling thread, and counts the thread as it is after the change.
+    /// Changes the state of the calling thread. Then updates the numbers of stalled and of working threads, if the
+    /// change affects them.
     #[inline]
     fn change(&self, change: impl FnOnce(&mut Thread)) {
         let before = THREAD.get();
@@ -313,8 +314,8 @@ mod tests {
         assert!((short - 50.0 * (1.0 - (-0.2_f64).exp()) * (-1.0_f64).exp()).abs() < 1e-9, "{short}");
     }
 
-    /// Another thread is in a call that began before a stall, so it is not known to work. It is known from the moment
-    /// at which it begins a call during the stall.
+    /// A thread is in a call that began before another thread's stall. The thread does not count as working until it
+    /// begins its next call during the stall.
     #[test]
     fn calls_are_known_when_they_begin_during_a_stall() {
         let pressure = ThreadPressure::new(Instant::now());

@@ -39,8 +39,8 @@ impl SwapFile {
     /// blocks are allocated. The system frees the blocks when the file is closed, or when the process ends in any way.
     ///
     /// # Errors
-    /// When the folder does not exist, no file can be made in it, or its file system has no room. Also when `bytes` is
-    /// less than one page or more than 2^32 - 2 pages.
+    /// When the folder does not exist, no file can be made in it, or its file system has too little free space. Also
+    /// when `bytes` is less than one page or more than 2^32 - 2 pages.
     pub fn unnamed(folder: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let folder = folder.as_ref();
         let slots = slots(folder, bytes)?;
@@ -221,7 +221,7 @@ fn read_some_at(file: &File, bytes: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
-/// Allocates all blocks of a new file, because a page that is swapped out must find room.
+/// Allocates all blocks of a new file, so that a page can be swapped out even when the file system is full.
 fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     // Some file systems allocate all their free blocks before they report that there were too few.
     if bytes > sys::free_bytes(file)? {
@@ -302,20 +302,20 @@ pub enum SwapFileError {
         /// Path of the swap file.
         path: PathBuf,
     },
-    /// The file system has no room for the file, or does not allow a file of this size.
+    /// The file system has too little free space for the file, or does not allow a file of this size.
     Allocate {
         /// Path of the swap file.
         path: PathBuf,
-        /// Number of bytes asked for.
+        /// Requested size of the swap file, bytes.
         bytes: u64,
-        /// The error of the system.
+        /// The error that the operating system returned.
         source: io::Error,
     },
     /// The size is less than one page or more than 2^32 - 2 pages.
     Size {
         /// Path of the swap file.
         path: PathBuf,
-        /// Number of bytes asked for.
+        /// Requested size of the swap file, bytes.
         bytes: u64,
     },
     /// The system returned an error for another operation on the file, such as opening it.

@@ -31,7 +31,7 @@ fn checked_io(returned: libc::c_int) -> io::Result<()> {
 
 /// Makes a file at least `bytes` bytes long without changing its contents. Never makes the file shorter, even if
 /// another process makes it longer meanwhile. Returns `false` if the file system does not support `fallocate`, or has
-/// no room for the last block, which this call allocates.
+/// no free space for the last block, which this call allocates.
 ///
 /// # Errors
 /// Errors of the system. Nothing has changed then.

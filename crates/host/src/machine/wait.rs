@@ -60,7 +60,7 @@ impl WaitQueue {
         }
     }
 
-    /// Wakes at most `most` of the sleepers that were not woken yet, those that have waited longest first.
+    /// Wakes up to `most` sleepers that were not woken yet. Sleepers that have waited longest are woken first.
     #[cold]
     fn wake_up_to(&self, most: usize) {
         let woken: Woken = {

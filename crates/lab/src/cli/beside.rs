@@ -101,7 +101,8 @@ impl BesideOptions {
 
     /// Refuses `--flamegraph-difference` unless there are two columns.
     ///
-    /// # Errors When the option is given, and there are more or fewer than two columns.
+    /// # Errors
+    /// When the option is given, and there are more or fewer than two columns.
     pub fn check_columns(&self, columns: usize) -> Result<(), String> {
         if self.flamegraph_difference.is_none() || columns == 2 {
             return Ok(());

@@ -401,8 +401,8 @@ fn defaults(experiment: &Experiment, look: Look, text: &mut String) {
     }
 }
 
-/// Adds to `text` every value below the table `node`, one on each line. With each value stand its place (file and line)
-/// and the comment on its line in the file.
+/// Adds to `text` every value below the table `node`, one on each line. A line also has the value's place (file and
+/// line), and the comment that follows the value in the file.
 fn values(node: &Node, look: Look, text: &mut String) {
     let lines = catalogue::values::listed(node);
     // Texts of more than 64 characters do not count for the width, so that a few of them do not push all places to the

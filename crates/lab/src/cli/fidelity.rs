@@ -147,7 +147,7 @@ fn footer(found: &[Fidelity], arguments: &Arguments) -> String {
     format!("{seeds} · fingerprints {}", prints.collect::<Vec<_>>().join(", "))
 }
 
-/// Returns words on the seeds of the runs.
+/// Returns a text that names the seeds of the runs, such as `medians of 3 runs, seeds 1 to 3`.
 fn seeds(arguments: &Arguments) -> String {
     let SeedOptions { seed, runs, .. } = arguments.seeds;
     match runs {

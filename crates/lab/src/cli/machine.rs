@@ -165,10 +165,10 @@ fn fail(measured: &mut Measured, why: String) {
     measured.failures.push(why);
 }
 
-/// Typical duration of each step of a calibration, s: the measurement of costs, that of the disk, and one step for each
-/// group in [`GROUPS`]. The durations were measured on 26 Nov 2026 on a computer with 2 CPUs and a virtual disk that
-/// takes 0.07 ms for a read. That computer has no swap, so the duration for swapped pages is that for random reads.
-/// Slower disks take longer, above all rotating ones.
+/// Typical duration of each step of a calibration, s: the measurement of costs, the measurement of the disk, and one
+/// step for each group in [`GROUPS`]. The durations were measured on 26 Nov 2026 on a computer with 2 CPUs and a
+/// virtual disk that takes 0.07 ms for a read. That computer has no swap, so the duration for swapped pages is taken
+/// from random reads. Slower disks take longer, above all rotating ones.
 const TOOK_S: [f64; 2 + GROUPS.len()] = [0.9, 0.8, 32.2, 32.2, 12.6];
 
 /// The progress of a calibration, shown on standard error.

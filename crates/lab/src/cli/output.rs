@@ -274,8 +274,8 @@ pub fn report(file: Option<Output>, text: impl Fn(&mut dyn Write, Look) -> io::R
     losses.end()
 }
 
-/// Whether the process was started without a standard output. On Unix this must be found out before Rust's runtime
-/// starts, since the runtime opens `/dev/null` as a standard output.
+/// True if the process was started without a standard output. On Unix, this must be found out before Rust's runtime
+/// starts, because the runtime opens `/dev/null` as a missing standard output.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 // SAFETY: the function asks the system about a file descriptor and stores a flag; neither needs Rust's runtime to have

@@ -226,8 +226,8 @@ const fn tone(verdict: Standing) -> Tone {
     }
 }
 
-/// Returns a table of cells with the result of kernel `of` in each experiment: its figure, that of the best other
-/// kernel, and the verdict.
+/// Returns a table of cells with the result of kernel `of` in each experiment: the figure of the kernel, the figure of
+/// the best other kernel, and the verdict.
 fn summary(of: &str, found: &[Ranking]) -> Grid {
     let line = |it: &Ranking| {
         let (own, rival) = (it.place(of)?, it.rival(of)?);

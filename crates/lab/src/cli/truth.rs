@@ -133,8 +133,8 @@ impl<'a> Keeper<'a> {
         Ok(Self { path, opened: Some(output::Output::open(OPTION, path)?) })
     }
 
-    /// Writes to the file the counters of all guests (virtual machines) that have run so far. `found` has the loads
-    /// that were run, each with its results.
+    /// Writes the counters of all guests (virtual machines) that have run so far to the file of the option `--record`.
+    /// `found` has the loads that were run, each with its results.
     fn keep<'t>(&mut self, suite: &Suite, found: impl Iterator<Item = (&'t Load, &'t Table)>) -> Result<(), End> {
         let mut record = Record::default();
         for (load, table) in found {

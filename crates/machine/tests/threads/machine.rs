@@ -243,7 +243,8 @@ impl ThreadMachine {
         }))
     }
 
-    /// Runs the device's thread, which serves one request after another until the machine is over.
+    /// Serves the requests of the device, one after another, until the machine is shut down. The thread of the device
+    /// calls this.
     pub fn serve(&self) {
         loop {
             let mut device = self.0.device.lock().unwrap();

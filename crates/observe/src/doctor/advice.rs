@@ -22,18 +22,18 @@ pub enum Step {
         /// The reason why this value of the setting is suggested.
         why: String,
     },
-    /// Look at the output of a command.
+    /// The user should look at the output of a command.
     Command {
         /// The command line.
         line: String,
-        /// What the output of the command shows.
+        /// The fact that the output of the command shows.
         why: String,
     },
-    /// Run a simulation in which the illness occurs.
+    /// The user should run a simulation in which the illness occurs.
     Experiment {
         /// The command line.
         line: String,
-        /// What the simulation shows.
+        /// The fact that the simulation shows.
         why: String,
     },
 }

@@ -23,23 +23,23 @@ pub enum Extent {
     },
     /// Times as the recording has them: `10:07:12`.
     Times {
-        /// The time at the beginning.
+        /// Time at which the interval or span begins, as the recording prints it.
         from: String,
-        /// The time at the end.
+        /// Time at which the interval or span ends, as the recording prints it.
         to: String,
     },
     /// Seconds since the recording began.
     Seconds {
-        /// The time at the beginning, s since the recording began.
+        /// Time at which the interval or span begins, s since the recording began.
         from: f64,
-        /// The time at the end, s since the recording began.
+        /// Time at which the interval or span ends, s since the recording began.
         to: f64,
     },
 }
 
 impl Extent {
-    /// Returns the place of the part of the recording from the start of `self` to the end of the later place `end`. If
-    /// the two places are of different kinds, such as lines and times, returns `self`.
+    /// Returns the place that begins where `self` begins and ends where `end` ends; `end` lies later in the recording.
+    /// Returns `self` if the two places are of different kinds, such as lines and times.
     #[must_use]
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {

@@ -110,8 +110,8 @@ fn time(seconds: f64) -> String {
 pub enum OverTime {
     /// The rule's finding over the whole recording stands. If there was no finding, there is still none.
     Whole,
-    /// The rule's finding over the whole recording is refuted, because a few seconds of the recording caused at least
-    /// half of it.
+    /// The rule's finding over the whole recording is dropped, because a few seconds of the recording caused at least
+    /// half of the load that the rule judges.
     Nothing,
     /// The rule holds only for spans of the recording. The finding describes the worst of these spans.
     Span(Box<Finding>),
@@ -169,8 +169,8 @@ impl<'c> Spans<'c> {
         self.began_s[range.end] - self.began_s[range.start]
     }
 
-    /// Asks rules about one window of the course, and adds the window to `new` for each rule that holds in it. A rule
-    /// is not asked if a span that was already found for it overlaps the window.
+    /// Asks the rules about one window of the recording. For each rule that finds something there, adds the window to
+    /// `new`. A rule is not asked if a span that was already found for this rule overlaps the window.
     fn ask(&self, rules: &[Rule], signs: &Signs, range: Range<usize>, new: &mut [Vec<Range<usize>>]) {
         let seconds = self.seconds(&range);
         if seconds < SPAN_MIN_S || range.len() < SAMPLES_MIN && seconds < LONG_S {

@@ -39,7 +39,7 @@ impl Given {
     /// Adds a file or a directory to the input, or standard input if the path is `-`.
     ///
     /// # Errors
-    /// When no part of it can be read. The error states the fault.
+    /// When no part of the file or directory can be read. The error states the fault.
     pub fn read(&mut self, path: &Path, interval_s: Option<f64>) -> Result<(), Wrong> {
         if path == Path::new("-") {
             return self.read_from(io::stdin().lock(), interval_s);

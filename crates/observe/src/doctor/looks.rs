@@ -74,8 +74,7 @@ impl Looks {
         *self == Self::default()
     }
 
-    /// Returns whether some text with counters was given twice. Otherwise, there is no use for the time between two
-    /// copies.
+    /// Returns whether some text with counters was given twice. If none was, the time between two copies is not needed.
     #[must_use]
     pub fn has_two(&self) -> bool {
         let kinds = [Resource::Memory, Resource::MemoryOfGroup];
@@ -189,9 +188,9 @@ impl Looks {
         }
     }
 
-    /// Returns the share of time in which some task waited for `resource`, and the share in which all tasks did, in
-    /// percent. If two copies of the text and the time between them are known, the shares are of that time. Otherwise,
-    /// they are the largest average over the last 10, 60 and 300 s.
+    /// Returns two shares of time in percent: those in which some task, and in which all tasks, waited for `resource`.
+    /// If the texts contain two copies of the resource's pressure file, and the time between them is known, the shares
+    /// are of that time. Otherwise, each share is the largest of the averages over 10, 60 and 300 s.
     fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
         stalls_in(&self.memory_pressure(resource).collect::<Vec<_>>(), seconds)
     }

@@ -65,7 +65,7 @@ pub struct Evidence {
     pub unit: &'static str,
 }
 
-/// What a rule of the doctor found: an illness, or a notice about normal work.
+/// A finding of one of the doctor's rules: an illness, or a notice about normal work.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// The name of the illness, a fixed word such as `direct-reclaim`.
@@ -116,27 +116,27 @@ pub struct Unasked {
 /// The answers of all rules about one observed period.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// What the rules found: first illnesses, with possible causes before effects, and then notices.
+    /// The findings of the rules. Illnesses come first, possible causes before effects. Notices follow.
     pub findings: Vec<Finding>,
-    /// Rules that could not be asked, because the input lacks a sign that they need.
+    /// Rules that could not be evaluated, because the input lacks a sign that they need.
     pub unasked: Vec<Unasked>,
-    /// Number of rules that could be asked.
+    /// Number of rules that could be evaluated.
     pub asked: usize,
     /// The cgroups about which rules found something; empty if the computer has fewer than two cgroups.
     pub by_group: Vec<OfGroup>,
-    /// Number of cgroups about which rules were asked; 0 if the computer has fewer than two cgroups.
+    /// Number of cgroups for which rules were evaluated; 0 if the computer has fewer than two cgroups.
     pub groups: usize,
 }
 
 impl Diagnosis {
-    /// Makes a diagnosis from the signs of the whole observed period. No rule is asked about single spans of the
+    /// Makes a diagnosis from the signs of the whole observed period. No rule is evaluated for single spans of the
     /// period.
     #[must_use]
     pub fn of(signs: &Signs) -> Self {
         Self::over(signs, &Course::default())
     }
 
-    /// Asks all rules about the subject of a diagnosis, over the whole observed period and over spans of it.
+    /// Evaluates all rules for the subject of a diagnosis, over the whole observed period and over spans of it.
     #[must_use]
     pub fn of_patient(patient: &Patient) -> Self {
         Self::over(&patient.signs, &patient.course)
@@ -201,7 +201,7 @@ impl Diagnosis {
 /// The subject of a diagnosis: this computer, a column of a report, or a run in a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patient {
-    /// The patient's name.
+    /// Name of the patient (the subject of the diagnosis).
     pub name: String,
     /// The signs (growth of counters, and levels) over the whole observed period.
     pub signs: Signs,

@@ -90,8 +90,8 @@ pub fn patients(
     Ok(patients)
 }
 
-/// Checks that, if the user gave a time, some text needs it: `interval_s` is for recordings without times, and
-/// `seconds` for two copies of a text.
+/// Checks that some text needs each time that the user gave. `interval_s` is for recordings that contain no times.
+/// `seconds` is the time between two copies of a text.
 ///
 /// # Errors
 /// When the user gave a time that no text needs. The message names `file`.
@@ -207,7 +207,7 @@ fn scanned(sample: &Sample) -> Option<f64> {
     Some(sample.values.get("pgscank/s")? + sample.values.get("pgscand/s").unwrap_or_default())
 }
 
-/// How often the column `pgsteal/s` of a `sar` recording counts each reclaimed page.
+/// Number of times that the column `pgsteal/s` of a `sar` recording counts each reclaimed page.
 ///
 /// Since Linux 5.8 `/proc/vmstat` counts each reclaimed page twice: by reclaimer (`pgsteal_kswapd`, `pgsteal_direct`)
 /// and by kind (`pgsteal_anon`, `pgsteal_file`). Versions of sysstat before May 2026 sum all four counters.

@@ -39,9 +39,9 @@ pub enum Over {
     /// the largest load is the worst. A finding over the whole period is dropped if a few seconds caused at least half
     /// of the load.
     Spans(fn(&Signs) -> f64),
-    /// The rule, which is about a share of time or about many events, is asked about the whole observed period and
-    /// about spans in it. The function returns the load of a span, as for [`Over::Spans`]. But a finding over the whole
-    /// period stands even if a few seconds caused most of the load.
+    /// The rule is about a share of time or about many events. It is asked about the whole observed period and about
+    /// spans in it. The function returns the load of a span, as for [`Over::Spans`]. Unlike there, a finding over the
+    /// whole period stands even if a few seconds caused most of the load.
     Shares(fn(&Signs) -> f64),
     /// The rule, which is about levels or about single events, is asked about the whole observed period. If it finds an
     /// illness, it is also asked about each interval, and the intervals with the illness are reported.
@@ -113,9 +113,8 @@ pub const ALL_WAITED_MIN: f64 = 5.0;
 /// pages can leave again without a write.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in from which the rules conclude that
-/// pages leave to make room for the swapped-in pages. If fewer leave, free memory is merely being filled again after a
-/// shortage.
+/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in at which swap-ins count as the cause of
+/// reclaim. If fewer pages leave memory, swap-ins merely fill free memory again after a shortage.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
 /// Smallest number of file refaults per 100 reclaimed pages at which the cache counts as too small: one page in five
@@ -131,14 +130,14 @@ pub const EFFICIENCY_MIN: f64 = 30.0;
 /// computer.
 pub const FAILURES_MIN: f64 = 10.0;
 
-/// It counts as an illness if at least this share, percent, of the page faults that want a huge page get none.
+/// Smallest percentage of page faults that get no huge page, of those that want one, that counts as an illness.
 pub const HUGE_FAILED_MIN: f64 = 10.0;
 
-/// It counts as an illness if at least this share, percent, of the compactions with a known result fail.
+/// Smallest percentage of failed compactions, of those with a known result, that counts as an illness.
 pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 
-/// It counts as an illness if writers are throttled in at least this share of the samples, percent. One sample in five
-/// is more than a burst.
+/// Smallest percentage of samples with throttled writers that counts as an illness. One sample in five is more than a
+/// burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
 
 /// Smallest number of unwritten pages per 100 scanned at which reclaim counts as waiting for disks. Unwritten pages are
@@ -303,9 +302,9 @@ pub fn stage(cause: &str) -> usize {
     if FELT.contains(&cause) { 2 } else { usize::from(WORK.contains(&cause)) }
 }
 
-/// Returns whether the search for spans with the illness `cause` makes no sense, because nearly all refaults of the
-/// computer are those of one cgroup at its own limit. `signs` are those of the whole observed period, since counters of
-/// cgroups exist only for the whole period.
+/// Returns whether the illness `cause` is file-cache thrashing, and nearly all refaults of the computer are those of
+/// one cgroup at its own limit. A search for spans with the illness then makes no sense. `signs` are those of the whole
+/// observed period, since counters of cgroups exist only for the whole period.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)

@@ -53,8 +53,8 @@ pub struct Zone {
 pub struct Node {
     /// The node's number in the kernel.
     pub name: String,
-    /// The size of the node, pages: its managed pages. If they are unknown, the largest sum of free and used pages at a
-    /// moment stands for them.
+    /// Size of the node, pages: its managed pages or, if their number is unknown, the largest sum of free and used
+    /// pages at a moment.
     pub pages: f64,
     /// Smallest number of free pages on the node.
     pub free: f64,
@@ -71,7 +71,7 @@ impl Node {
         self.by_tasks.unwrap_or(0.0) + self.by_kswapd.unwrap_or(0.0)
     }
 
-    /// Extends the node's values by `later`, its values over the following period.
+    /// Extends the node's values by `later`, the node's values over the following period.
     fn then(&mut self, later: &Self) {
         self.pages = self.pages.max(later.pages);
         self.free = self.free.min(later.free);
@@ -130,12 +130,12 @@ pub struct OutOfMemory {
     pub kills: f64,
     /// Number of times that the cgroup was killed as a whole.
     pub group_kills: f64,
-    /// Whether, at the end of the observed period, a process in the cgroup waits for memory that nobody frees.
+    /// True if, at the end of the observed period, a process in the cgroup waits for memory that nobody frees.
     pub is_waiting: bool,
 }
 
 impl OutOfMemory {
-    /// Adds the counters of the following period, `later`.
+    /// Adds `later`, the cgroup's counters of the following period.
     fn then(&mut self, later: &Self) {
         self.times += later.times;
         self.kills += later.kills;
@@ -333,7 +333,7 @@ pub struct Signs {
     pub slabs: Vec<(String, f64)>,
     /// Processes, each with its resident memory in pages, the largest first; empty if unknown.
     pub processes: Vec<(String, f64)>,
-    /// Whether the counters are totals since boot, or since a cgroup was made, and not growth between two readings.
+    /// True if the counters are totals since boot, or since a cgroup was made, and not growth between two readings.
     pub is_since_start: bool,
     /// Assumptions, in words, about facts that the input does not state.
     pub assumed: Vec<String>,

@@ -303,12 +303,13 @@ fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     Some([dirty, from])
 }
 
-/// Returns whether so many pages are dirty or under writeback that writers are throttled.
+/// Returns whether writers are throttled: `dirty`, the number of pages that are dirty or under writeback, is at least
+/// `from`.
 fn is_held_back([dirty, from]: [f64; 2]) -> bool {
     from > 0.0 && dirty >= from
 }
 
-/// A summary of samples of the number of dirty pages.
+/// A summary of the samples that state the number of dirty pages.
 #[derive(Clone, Debug, Default)]
 pub struct DirtyLooks {
     looks: u32,

@@ -178,13 +178,13 @@ impl MemoryUse {
 /// The use of memory at some moments of a period. The end of a period is also the beginning of the following period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Usage {
-    /// The use at the beginning of the period.
+    /// The use of memory at the beginning of the period.
     pub first: Arc<MemoryUse>,
-    /// The use at the end of the period.
+    /// The use of memory at the end of the period.
     pub last: Arc<MemoryUse>,
-    /// The use at the moment with the fewest free pages.
+    /// The use of memory at the moment with the fewest free pages.
     pub least: Arc<MemoryUse>,
-    /// The use at the moment with the fewest file pages.
+    /// The use of memory at the moment with the fewest file pages.
     pub least_files: Arc<MemoryUse>,
     /// The known uses of memory are added up at each moment. This is the largest of the sums, in pages; none if too few
     /// uses are known.

@@ -33,7 +33,7 @@ pub struct Room<'a> {
     /// One page less than the size of the requested block, KiB. Before the kernel compares the free memory with the
     /// mark, it subtracts this much.
     pub block: u64,
-    /// Whether the zone has a free block that is large enough for the request and open to it. `true` if the report
+    /// True if the zone has a free block that is large enough for the request and open to it. `true` if the report
     /// shows no blocks.
     pub has_block: bool,
 }
@@ -71,7 +71,7 @@ pub struct Want<'a> {
     /// The zones that the request may use, sorted by node. The zones of a node are in order from the lowest to the
     /// highest.
     pub rooms: Vec<Room<'a>>,
-    /// Zones that the request may not use although more memory than their high mark is free in them.
+    /// Zones that the request may not use, although their free memory is above their high mark.
     pub elsewhere: Vec<&'a ZoneReport>,
 }
 

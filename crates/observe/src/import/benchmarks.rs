@@ -63,8 +63,8 @@ impl<'a> Log<'a> {
         self.text.lines().enumerate()
     }
 
-    /// Reads a rate, time or share from `word`. If it is no number from 0 upwards, adds a fault to the log and returns
-    /// none.
+    /// Reads a rate, time or share from `word`. If `word` is not a number of at least 0, records a fault for the log's
+    /// line `line` and returns none.
     fn figure(&mut self, line: usize, word: &str) -> Option<f64> {
         let value = word.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
         if value.is_none() {
@@ -74,8 +74,8 @@ impl<'a> Log<'a> {
     }
 }
 
-/// A function that calls a reader with the log in a file, and keeps the faults that the reader finds. Its arguments are
-/// the file and the reader.
+/// A function that reads the log in a file by means of a reader, and collects the faults that the reader finds. The
+/// first argument is the path and the text of the file, the second is the reader.
 type Read<'a> = dyn FnMut(&(PathBuf, String), &mut dyn FnMut(&mut Log<'_>)) + 'a;
 
 /// Returns the name of a file, without its folder and without the ending `.gz`.

@@ -194,8 +194,8 @@ pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     places.into_iter().filter_map(head).collect()
 }
 
-/// Returns the folder of the report that a benchmark would belong to if [`directory`] had written it, and the name of
-/// its column's folder there. Returns none if the benchmark does not lie where [`directory`] puts one.
+/// Returns two parts of a benchmark's path, if it has the form that [`directory`] gives to paths: the folder of the
+/// report, and the name of the column's folder in it. Returns none for a path of another form.
 fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
     benchmark.iteration()?;
     let column = fs::canonicalize(benchmark.folder.parent().filter(|it| !it.as_os_str().is_empty())?).ok()?;
@@ -224,8 +224,8 @@ impl Head {
         &self.report.main_rows
     }
 
-    /// Returns whether an imported column has one run, and the same rows as the column of the report when the report
-    /// was written.
+    /// Returns whether an imported column is as it was when the report was written: it has one run, and its rows are
+    /// those that the column of the report had then.
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
         let written = self.digests.get(&imported.columns[column].id);
@@ -233,8 +233,8 @@ impl Head {
     }
 
     /// Returns the report's head and its histograms of the durations of operations, for the columns `imported` from
-    /// logs. The head keeps its fingerprint and seeds only if no logs were added or changed, since they apply to all
-    /// columns together.
+    /// logs. The head keeps its fingerprint and seeds only if no logs were added or changed, because a fingerprint and
+    /// seeds apply to all columns together.
     #[must_use]
     pub fn of_columns(self, imported: &Table) -> (TableHead, Vec<Histogram>) {
         let is_whole = (0..imported.columns.len()).all(|column| self.is_as_written(imported, column));

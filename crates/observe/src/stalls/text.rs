@@ -11,7 +11,7 @@ use report::html::{Part, Section};
 use serde_json::{Value, json as value};
 use std::fmt::Write as _;
 
-/// Largest number of tasks that are named as the holders of what a task waited for.
+/// Largest number of tasks that a text names as the holders of the resource for which a task waited.
 const NAMED: usize = 3;
 
 /// Formats a time in milliseconds, for text that people read.

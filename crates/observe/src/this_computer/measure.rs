@@ -32,9 +32,9 @@ const DEPTH: usize = 32;
 pub struct Cost {
     /// Name of the step in `[cost]` of machine files.
     pub step: &'static str,
-    /// The cost, ns.
+    /// CPU time that one step costs, ns.
     pub ns: u64,
-    /// Words for how the cost was measured.
+    /// Description, in words, of the way in which the cost was measured.
     pub source: &'static str,
 }
 

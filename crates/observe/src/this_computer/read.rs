@@ -35,12 +35,12 @@ pub struct Disk {
     pub name: String,
     /// The disk's size in blocks of 4096 bytes.
     pub blocks: u64,
-    /// Whether the disk's queue reports a rotating disk.
+    /// True if the disk's queue reports a rotating disk.
     pub is_rotational: bool,
     /// The reason why the disk certainly does not rotate, even if its queue reports that it does: for example, the disk
     /// is virtual. None if no reason is known.
     pub why_not: Option<String>,
-    /// Whether the disk completes requests at once, as zram, persistent memory and RAM disks do.
+    /// True if the disk completes requests at once, as zram, persistent memory and RAM disks do.
     pub is_synchronous: bool,
     /// Number of requests that the disk's queue holds; none if the disk has no queue.
     pub nr_requests: Option<u64>,
@@ -53,7 +53,7 @@ pub struct Swap {
     pub name: String,
     /// Number of slots, each for one page.
     pub slots: u64,
-    /// Whether swap completes requests at once.
+    /// True if the swap device completes requests at once.
     pub is_synchronous: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct Swap {
 pub struct Sysctl {
     /// The sysctl's name: `vm.swappiness`.
     pub name: &'static str,
-    /// The key in kernel files.
+    /// The key of kernel files that corresponds to the sysctl.
     pub key: &'static str,
     /// The sysctl's value.
     pub value: u64,
@@ -75,7 +75,7 @@ pub struct Computer {
     pub told_by: Option<String>,
     /// The kernel's release.
     pub release: String,
-    /// Whether the multi-generational LRU is on; none if the kernel does not have it.
+    /// `Some(true)` if the multi-generational LRU is on; none if the kernel does not have it.
     pub has_multigen: Option<bool>,
     /// The computer's nodes.
     pub nodes: Vec<Node>,

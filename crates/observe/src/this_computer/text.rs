@@ -15,7 +15,7 @@ pub struct Group {
     pub experiment: &'static str,
     /// Changes to the experiment, each a key and its new value.
     pub set: &'static [(&'static str, &'static str)],
-    /// What the experiment does, in words for the sources of values in the machine file.
+    /// The activity of the experiment, in words. The machine file names it as the source of fitted values.
     pub about: &'static str,
     /// Names of the steps in this group.
     pub steps: &'static [&'static str],
@@ -62,7 +62,7 @@ pub const GROUPS: [Group; 3] = [
 /// would never be touched.
 const PAGES_MAX: u64 = 64 << 18;
 
-/// What was measured on this computer: costs of steps, factors of groups of steps, and the speed of the disk.
+/// The values measured on this computer: costs of steps, factors of groups of steps, and the speed of the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Measured costs of steps.

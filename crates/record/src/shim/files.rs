@@ -8,7 +8,7 @@ use crate::wire::{Blind, Kind, OpenText, flag};
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Number of descriptors and of descriptions that are followed.
+/// Largest number of file descriptors, and of open file descriptions, that are recorded.
 const LIMIT: usize = 1 << 16;
 
 pub const O_ACCMODE: c_int = 3;
@@ -21,7 +21,7 @@ const O_DIRECT: c_int = 0o40000;
 const O_DIRECT: c_int = 0o200_000;
 const O_PATH: c_int = 0o10_000_000;
 
-/// Bits of [`Description::state`] besides those of [`flag`].
+/// Bits of [`Description::state`] in addition to those of [`flag`].
 const STDIO: u16 = 1 << 8;
 const SHARED: u16 = 1 << 9;
 const READS: u16 = 1 << 10;
@@ -29,16 +29,16 @@ const WRITES: u16 = 1 << 11;
 
 /// An open file description of a file that has pages.
 pub struct Description {
-    /// Number of descriptors; 0: free.
+    /// Number of file descriptors that refer to this description; 0 if this entry of the table is free.
     descriptors: AtomicU32,
     pub handle: AtomicU32,
     state: AtomicU16,
-    /// The number of forks before the opening: after another one the position is shared with a child.
+    /// Number of forks of the process before the file was opened. After a later fork, a child shares the file position.
     forks: AtomicU32,
     position: AtomicI64,
 }
 
-/// For each descriptor: [`UNKNOWN`], [`IGNORED`], or 2 more than the number of its description.
+/// For each descriptor: [`UNKNOWN`], [`IGNORED`], or 2 plus the index of its open file description in [`DESCRIPTIONS`].
 static DESCRIPTORS: [AtomicU32; LIMIT] = [const { AtomicU32::new(UNKNOWN) }; LIMIT];
 static DESCRIPTIONS: [Description; LIMIT] = [const {
     Description {
@@ -56,14 +56,14 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 /// One more than the highest descriptor that was ever followed.
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
-/// Files whose paths are with the recorder, by device and inode.
+/// Keys of files whose paths the recorder knows. A key is computed from the file's device and inode.
 static TOLD: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
-/// A name relative to a folder; null if it is not known.
+/// The descriptor of a folder, and a path relative to this folder; the path is null if unknown.
 pub type Name = (c_int, *const c_char);
 const NAMELESS: Name = (sys::AT_FDCWD, std::ptr::null());
 
-/// Does `hook` without a change of `errno`.
+/// Calls `hook`, and restores `errno` afterwards. Returns the result of `hook`.
 #[inline]
 pub fn quietly<T>(hook: impl FnOnce() -> T) -> T {
     let before = errno();
@@ -72,12 +72,12 @@ pub fn quietly<T>(hook: impl FnOnce() -> T) -> T {
     result
 }
 
-/// From now on, positions of what is open are shared with another process.
+/// Notes that the process has forked, so that the child shares the file positions of all open files.
 pub fn note_fork() {
     FORKS.fetch_add(1, Relaxed);
 }
 
-/// Returns the description of a descriptor, if it is a file that is followed.
+/// Returns the open file description of a descriptor; `None` if its file is not recorded.
 #[inline]
 pub fn look(fd: c_int) -> Option<&'static Description> {
     ring()?;
@@ -94,7 +94,8 @@ pub fn look(fd: c_int) -> Option<&'static Description> {
     }
 }
 
-/// Looks at a descriptor for the first time: it was there before this library, or came past it.
+/// Enters a descriptor that this library has not seen before: the descriptor was opened before the library was loaded,
+/// or by a call that the library does not replace.
 #[cold]
 fn find(fd: c_int) -> Option<&'static Description> {
     if is_borrowed() {
@@ -107,10 +108,11 @@ fn find(fd: c_int) -> Option<&'static Description> {
     Some(description)
 }
 
-/// Enters what libc opened under this descriptor.
+/// Adds a descriptor that libc has just opened to the table. Returns its open file description; `None` if its file is
+/// not recorded.
 ///
 /// # Safety
-/// `name` is the path that was opened, relative to a folder, as a C string or null.
+/// The path in `name` must be null or a C string.
 pub unsafe fn opened_as(fd: c_int, flags: c_int, name: Name) -> Option<&'static Description> {
     if ring().is_none() || fd < 0 || is_borrowed() {
         return None;
@@ -128,13 +130,14 @@ pub unsafe fn opened_as(fd: c_int, flags: c_int, name: Name) -> Option<&'static 
     enter(fd, &stat, flags, 0, name)
 }
 
-/// Enters what libc opened under this descriptor, by a name that is not known here.
+/// Adds a descriptor that libc has just opened to the table, as [`opened_as`] does, for a file whose path is unknown.
 pub fn opened(fd: c_int, flags: c_int) -> Option<&'static Description> {
     // SAFETY: there is no name.
     unsafe { opened_as(fd, flags, NAMELESS) }
 }
 
-/// Takes a description for the descriptor and tells the recorder, if the file has pages.
+/// Adds an open file description for a descriptor, and records the opening. Does nothing if the file is neither a
+/// regular file nor a block device.
 fn enter(fd: c_int, stat: &Stat, open: c_int, found: u16, name: Name) -> Option<&'static Description> {
     let entry = DESCRIPTORS.get(fd as usize)?;
     if !stat.is_regular() && !stat.is_block_device() {
@@ -163,7 +166,7 @@ fn enter(fd: c_int, stat: &Stat, open: c_int, found: u16, name: Name) -> Option<
     Some(description)
 }
 
-/// Takes a free description, the one with the descriptor's number if it can be had.
+/// Takes a free entry of [`DESCRIPTIONS`]: the one at the index `fd` if this is free. Returns the entry with its index.
 fn take(fd: usize) -> Option<(usize, &'static Description)> {
     let (before, behind) = DESCRIPTIONS.split_at(fd);
     let all = behind.iter().enumerate().map(|(at, it)| (fd + at, it)).chain(before.iter().enumerate());
@@ -171,7 +174,7 @@ fn take(fd: usize) -> Option<(usize, &'static Description)> {
     all.into_iter().find(|(_, it)| free(it))
 }
 
-/// Tells the recorder of an open file, with the path if it was not told before.
+/// Records the opening of a file. The event has the file's path, unless the recorder has the path already.
 fn tell(fd: c_int, stat: &Stat, open: c_int, flags: u16, handle: u32, (folder, name): Name) {
     let text = OpenText { inode: stat.inode, device: stat.device, mode: stat.mode, birth: stat.birth };
     let mut path = [0; 4096];
@@ -198,13 +201,15 @@ fn file_key(stat: &Stat) -> u64 {
         | 1
 }
 
-/// The path of a file changed or went: it is told again at the next opening.
+/// Forgets which paths the recorder knows, because a file was renamed or removed. The next opening of each file sends
+/// the file's path to the recorder again.
 pub fn forget_paths() {
     TOLD.iter().for_each(|told| told.store(0, Relaxed));
     paths::forget_all();
 }
 
-/// Removes a descriptor.
+/// Removes a descriptor from the table. If it was the last one of its open file description, records that the
+/// description was closed.
 pub fn leave(fd: c_int) {
     let Some(entry) = usize::try_from(fd).ok().and_then(|fd| DESCRIPTORS.get(fd)) else { return };
     let number = entry.swap(UNKNOWN, Relaxed);
@@ -218,7 +223,7 @@ pub fn leave(fd: c_int) {
     }
 }
 
-/// A descriptor is about to be closed by the program.
+/// Records that the program is about to close a descriptor.
 pub fn closing(fd: c_int) {
     paths::forget(fd);
     let is_known = usize::try_from(fd).ok().and_then(|fd| DESCRIPTORS.get(fd)).is_some_and(|it| it.load(Relaxed) != 0);
@@ -233,7 +238,7 @@ pub fn closing(fd: c_int) {
     leave(fd);
 }
 
-/// `new` is a copy of `old` now.
+/// Records that the descriptor `new` is now a duplicate of `old` (`dup`).
 pub fn copied(old: c_int, new: c_int) {
     if old == new || new < 0 || ring().is_none() || is_borrowed() {
         return;
@@ -252,7 +257,7 @@ pub fn copied(old: c_int, new: c_int) {
     HIGHEST.fetch_max(new as u32 + 1, Relaxed);
 }
 
-/// Catches up with what stdio read and wrote unseen in all files, and returns the open descriptors' number.
+/// Records the reads and writes that stdio has made in all open files and that this library has not seen.
 pub fn catch_up_all() {
     for fd in 0..HIGHEST.load(Relaxed).min(LIMIT as u32) as c_int {
         if DESCRIPTORS[fd as usize].load(Relaxed) > IGNORED
@@ -264,7 +269,7 @@ pub fn catch_up_all() {
     }
 }
 
-/// Closes all descriptors from `first` to `last`, or those that an exec would close is left to the recorder.
+/// Records that the program is about to close all descriptors from `first` to `last`.
 pub fn closing_range(first: u32, last: u32) {
     paths::forget_all();
     for fd in first..=last.min(HIGHEST.load(Relaxed)) {
@@ -281,12 +286,12 @@ impl Description {
         self.handle.load(Relaxed)
     }
 
-    /// Returns the bits that go along with transfers.
+    /// Returns the [`flag`] bits that events about reads and writes of this file get.
     fn flags(&self) -> u16 {
         self.state.load(Relaxed) & (flag::DIRECT | flag::SYNC)
     }
 
-    /// From now on stdio, which reads and writes unseen, uses the file, too.
+    /// Notes that stdio uses the file from now on. The library cannot see the reads and writes of stdio.
     pub fn give_to_stdio(&self) {
         self.state.fetch_or(STDIO, Relaxed);
     }
@@ -301,42 +306,43 @@ impl Description {
         }
     }
 
-    /// Returns whether nobody but the functions of this library changes the position.
+    /// Returns whether only calls that the shim sees can change the file's position.
     fn is_own(&self) -> bool {
         self.state.load(Relaxed) & (STDIO | SHARED) == 0 && self.forks.load(Relaxed) == FORKS.load(Relaxed)
     }
 
-    /// The position was set.
+    /// Records that the program has set the file position.
     pub fn seek(&self, position: i64) {
         self.position.store(position, Relaxed);
     }
 
-    /// `bytes` were read at the position.
+    /// Records a read of `bytes` bytes at the file position, and advances the position.
     pub fn read(&self, fd: c_int, bytes: u64) {
         let offset = self.advance(fd, bytes, false);
         emit_range(Kind::Read, self.flags(), offset, bytes, self.handle());
     }
 
-    /// `bytes` were written at the position.
+    /// Records a write of `bytes` bytes at the file position, or at the end of a file that was opened to append.
     pub fn write(&self, fd: c_int, bytes: u64) {
         let append = self.state.load(Relaxed) & flag::APPEND;
         let offset = self.advance(fd, bytes, append != 0);
         emit_range(Kind::Write, self.flags() | append, offset, bytes, self.handle());
     }
 
-    /// `bytes` were read from `offset` on.
+    /// Records a read of `bytes` bytes from `offset` on. The file position does not change.
     pub fn read_at(&self, offset: i64, bytes: u64) {
         emit_range(Kind::Read, self.flags(), offset as u64, bytes, self.handle());
     }
 
-    /// `bytes` were written from `offset` on; Linux writes at the end of a file that appends, wherever it is told to.
+    /// Records a write of `bytes` bytes from `offset` on. If the file was opened to append, Linux ignores `offset` and
+    /// writes at the end.
     pub fn write_at(&self, fd: c_int, offset: i64, bytes: u64) {
         let append = self.state.load(Relaxed) & flag::APPEND;
         let end = if append != 0 { sys::stat_descriptor(fd).map(|stat| stat.size.saturating_sub(bytes)) } else { None };
         emit_range(Kind::Write, self.flags() | append, end.unwrap_or(offset as u64), bytes, self.handle());
     }
 
-    /// Moves the position behind `bytes` that were transferred, and returns where they began.
+    /// Moves the file's position past `bytes` transferred bytes. Returns the offset at which the transfer began.
     fn advance(&self, fd: c_int, bytes: u64, is_at_end: bool) -> u64 {
         if self.is_own() && !is_at_end {
             return self.position.fetch_add(bytes as i64, Relaxed) as u64;
@@ -346,8 +352,8 @@ impl Description {
         (after as u64).saturating_sub(bytes)
     }
 
-    /// Records what moved the position since it was last seen: what stdio read or wrote. `is_write` is `None` if that
-    /// is not known.
+    /// Records the transfer by which stdio has moved the position since the last call. `is_write` is `None` if it is
+    /// not known whether stdio read or wrote.
     pub fn catch_up(&self, fd: c_int, is_write: Option<bool>) {
         let after = sys::position(fd);
         let before = self.position.swap(after, Relaxed);

@@ -1,4 +1,4 @@
-//! Replaces what reads, writes and seeks by descriptor.
+//! Replaces the functions of libc that read, write and seek by file descriptor.
 
 use crate::files::{copied, look, quietly};
 use crate::pages::{admit, admit_parts};
@@ -9,15 +9,15 @@ use std::ffi::{c_int, c_long, c_uint, c_void};
 
 type Buffer = *mut c_void;
 
-/// A part of a scattered transfer.
+/// A part of a transfer with several buffers (`struct iovec`).
 #[repr(C)]
 pub struct Part {
     pub base: Buffer,
     pub len: usize,
 }
 
-/// Replaces functions with the same arguments and meaning under several names: the hook is given a call of libc's
-/// function, and the arguments.
+/// Defines replacements for functions of libc. Names between brackets are functions with equal arguments and meaning.
+/// Each replacement runs a hook, whose arguments are a closure that calls libc's function, and the program's arguments.
 macro_rules! replace {
     ($([$($name:ident),+] $arguments:tt -> $result:ty => $hook:expr;)+) => {
         $($($crate::io::replace_one!($name $arguments -> $result => $hook);)+)+
@@ -25,7 +25,7 @@ macro_rules! replace {
 }
 pub(crate) use replace;
 
-/// Replaces one function.
+/// Defines the replacement for one function of libc; see `replace`.
 macro_rules! replace_one {
     ($name:ident ($($argument:ident: $type:ty),* $(,)?) -> $result:ty => $hook:expr) => {
         #[unsafe(no_mangle)]
@@ -38,7 +38,7 @@ macro_rules! replace_one {
 }
 pub(crate) use replace_one;
 
-/// Records a read at the position.
+/// Records a read at the file position of a descriptor.
 fn read_here(call: &dyn Fn() -> isize, fd: c_int) -> isize {
     let bytes = call();
     if bytes > 0 {
@@ -226,7 +226,8 @@ replace! {
         };
 }
 
-/// Records a transfer from one descriptor to another, each at its position or at an offset that the kernel moves.
+/// Records a transfer from one descriptor to another, such as `sendfile`. An offset that is not null is the position in
+/// its file; otherwise the file position of the descriptor counts.
 fn transfer(call: &dyn Fn() -> isize, [from, to]: [c_int; 2], offsets: [*mut i64; 2]) -> isize {
     // SAFETY: the caller's offsets are places or null.
     let [read, written] = offsets.map(|offset| unsafe { offset.as_ref().copied() });
@@ -245,7 +246,7 @@ fn transfer(call: &dyn Fn() -> isize, [from, to]: [c_int; 2], offsets: [*mut i64
     bytes
 }
 
-/// Replaces `syscall`, to count what goes past this library.
+/// Replaces `syscall`, to count raw system calls that read or write files and that this library cannot record.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize) -> c_long {
     if let Some(blind) = blind(number) {
@@ -256,8 +257,8 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
     unsafe { real(number, a, b, c, d, e, f) }
 }
 
-/// Returns as what a raw system call (`syscall`) is counted if the shim cannot follow it; `None` for calls that are not
-/// counted.
+/// Returns the counter for a raw system call (`syscall`) that the shim cannot record; `None` if calls with this number
+/// are not counted.
 fn blind(number: c_long) -> Option<Blind> {
     #[cfg(target_arch = "x86_64")]
     const TRANSFERS: &[c_long] = &[0, 1, 9, 17, 18, 19, 20, 40, 295, 296, 326, 327, 328];

@@ -1,4 +1,5 @@
-//! Replaces what maps files, and holds the table of mappings: which addresses are which range of which file.
+//! Replaces the functions of libc that map files. Has the table of mappings: for each range of addresses, the mapped
+//! file and the offset in it.
 
 use crate::files::{look, quietly};
 use crate::io::replace;
@@ -14,11 +15,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Address = *mut c_void;
 
-/// Number of mappings that are followed at a time.
+/// Largest number of mappings that are recorded at a time.
 const LIMIT: usize = 4096;
 const PAGE: usize = 4096;
 
-/// A mapped range of a file.
+/// A mapping of this process: its addresses, and the range of the file behind them.
 #[derive(Clone, Copy)]
 pub struct Region {
     pub start: usize,
@@ -27,12 +28,13 @@ pub struct Region {
     handle: u32,
     pub prot: c_int,
     pub is_shared: bool,
-    /// Whether its pages are closed until they are touched.
+    /// True if the touches of the region's pages are recorded: each page is inaccessible (`PROT_NONE`) until it is
+    /// touched.
     pub is_followed: bool,
 }
 
 impl Region {
-    /// Records an event of the part of the file that lies at these addresses.
+    /// Records an event about the part of the file that is mapped at the addresses `range`.
     pub fn emit(&self, kind: Kind, flags: u16, range: &Range<usize>) {
         let offset = self.offset + (range.start - self.start) as u64;
         emit_range(kind, flags, offset, (range.end - range.start) as u64, self.handle);
@@ -44,14 +46,14 @@ impl Region {
         (start < end).then_some(start..end)
     }
 
-    /// Returns the part of the region at these addresses.
+    /// Returns the part of the region at the addresses `range`, which lie within the region.
     fn part(&self, range: Range<usize>) -> Self {
         let offset = self.offset + (range.start - self.start) as u64;
         Self { start: range.start, end: range.end, offset, ..*self }
     }
 }
 
-/// The mappings of this process.
+/// The table of the file mappings of this process.
 pub struct Table {
     regions: [Region; LIMIT],
     count: usize,
@@ -67,23 +69,25 @@ static TABLE: Shared = Shared(UnsafeCell::new(Table {
     count: 0,
 }));
 static IS_LOCKED: AtomicBool = AtomicBool::new(false);
-/// The lowest address and the highest end that a mapping ever had.
+/// The lowest first address and the highest end address that any recorded mapping ever had.
 static BOUNDS: [AtomicUsize; 2] = [AtomicUsize::new(usize::MAX), AtomicUsize::new(0)];
 
-/// The right to use the table.
+/// A guard that gives access to the table of mappings and unlocks it when dropped.
 pub struct Locked {
-    /// The signals to let through again; `None` within a signal handler.
+    /// The signal mask to restore when the table is unlocked; `None` within a signal handler, which leaves the mask as
+    /// it is.
     signals: Option<u64>,
 }
 
-/// Waits for the table. Signals other than faults wait until it is given back, since their handlers might want it.
+/// Locks the table of mappings. Blocks all signals other than faults until the table is unlocked, because a signal
+/// handler could need the table.
 pub fn lock() -> Locked {
     let signals = Some(sys::block_signals());
     take();
     Locked { signals }
 }
 
-/// Waits for the table within a handler that lets no signal through.
+/// Locks the table of mappings within a signal handler during which all signals are blocked.
 pub fn lock_in_handler() -> Locked {
     take();
     Locked { signals: None }
@@ -124,7 +128,7 @@ impl DerefMut for Locked {
 }
 
 impl Table {
-    /// Returns the region that has an address.
+    /// Returns the mapped region that contains an address; `None` if there is no such region.
     pub fn at(&self, address: usize) -> Option<&Region> {
         self.all().iter().find(|region| (region.start..region.end).contains(&address))
     }
@@ -145,7 +149,8 @@ impl Table {
         BOUNDS[1].fetch_max(region.end, Ordering::Relaxed);
     }
 
-    /// Removes the addresses, calling `each` with what was there.
+    /// Removes a range of addresses from the table. Calls `each` with every region of which a part is removed, and with
+    /// the addresses of this part.
     fn remove(&mut self, range: &Range<usize>, mut each: impl FnMut(&Region, &Range<usize>)) {
         let mut at = 0;
         while at < self.count {
@@ -166,13 +171,14 @@ impl Table {
         }
     }
 
-    /// Removes the addresses and records that.
+    /// Removes the addresses `range` from the recorded mappings, and records the removal.
     fn unmap(&mut self, range: &Range<usize>) {
         self.remove(range, |region, common| region.emit(Kind::Unmap, 0, common));
     }
 }
 
-/// Returns the addresses of whole pages, if any mapping might be there.
+/// Returns the range of `len` bytes from address `at` on, widened to whole pages. Returns `None` if no recorded mapping
+/// can lie there, or if nothing is recorded.
 pub fn of_interest(at: usize, len: usize) -> Option<Range<usize>> {
     let range = at & !(PAGE - 1)..at.checked_add(len)?.checked_next_multiple_of(PAGE)?;
     let [low, high] = BOUNDS.each_ref().map(|bound| bound.load(Ordering::Relaxed));
@@ -229,7 +235,8 @@ fn map(call: &dyn Fn() -> isize, at: usize, len: usize, [prot, flags, fd]: [c_in
     result(mapped) as Address
 }
 
-/// Adds a region and records that.
+/// Adds a region to the table and records the mapping. If touches of the region are recorded, makes its pages
+/// inaccessible.
 fn add(table: &mut Table, region: Region) {
     let range = region.start..region.end;
     let shared = if region.is_shared { flag::SHARED } else { 0 };
@@ -285,7 +292,7 @@ unsafe extern "C" fn mremap(at: Address, old: usize, new: usize, flags: c_int, t
     result(moved) as Address
 }
 
-/// Advice by its number in `madvise`.
+/// Returns the code of [`advice`] for a number of `madvise`; `None` for advice that is not recorded.
 fn advice_of(code: c_int) -> Option<u16> {
     match code {
         0 => Some(advice::NORMAL),
@@ -297,7 +304,8 @@ fn advice_of(code: c_int) -> Option<u16> {
     }
 }
 
-/// Records advice on mappings. What the program gave up in a private mapping is read from the file again.
+/// Records advice on mappings (`madvise`). After `MADV_DONTNEED`, closes the pages of a private mapping, because the
+/// next access reads them from the file again.
 fn advise(call: &dyn Fn() -> c_int, at: Address, len: usize, code: c_int) -> c_int {
     const POPULATE: Range<c_int> = 22..24;
     if POPULATE.contains(&code) {

@@ -1,4 +1,4 @@
-//! Replaces what opens, renames, removes and truncates by name.
+//! Replaces the functions of libc that open, rename, remove and truncate files by path.
 
 use crate::files::{Name, O_TRUNC, forget_paths, opened, opened_as, quietly};
 use crate::io::replace;
@@ -11,8 +11,8 @@ use std::ffi::{CStr, c_char, c_int, c_uint};
 
 type Path = *const c_char;
 
-/// Replaces functions that open a path with flags and, variadic, a mode. On the machines that are supported, such an
-/// argument is passed like any other.
+/// Defines replacements for functions such as `open`, whose arguments are a path, flags and an optional mode. The mode
+/// is a variadic argument in C. On the supported processors it is passed like any other argument.
 macro_rules! opens {
     ($([$($name:ident),+] $folder:tt;)+) => {
         $($(opens!(@ $name $folder);)+)+
@@ -42,7 +42,7 @@ opens! {
     [openat, openat64, __openat_2, __openat64_2](folder);
 }
 
-/// Records an opening.
+/// Records that a file was opened as the descriptor `fd`.
 fn note(fd: c_int, flags: c_int, name: Name) -> c_int {
     if fd >= 0 {
         quietly(|| {
@@ -88,7 +88,8 @@ replace! {
         |call, from, old, to, new, flags| renames(call, [from, to], [old, new], flags);
 }
 
-/// Records that a file that may not be open has another size: through an opening of its own.
+/// Records that the file at `path` was truncated to `size` bytes. Opens the file for this, because the program may not
+/// have it open.
 fn truncated(path: Path, size: i64) {
     // SAFETY: the caller's path.
     let fd = unsafe { sys::open(path) };
@@ -101,14 +102,14 @@ fn truncated(path: Path, size: i64) {
     }
 }
 
-/// Returns what is at a name, if it is a file that has pages and somebody wants to know.
+/// Returns the metadata of the file at a path if the file is a regular one and a recording is running.
 fn before(folder: c_int, path: Path) -> Option<Stat> {
     ring()?;
     // SAFETY: the caller's path.
     unsafe { sys::stat_name(folder, path) }.filter(Stat::is_regular)
 }
 
-/// Returns the device in one number.
+/// Packs the major and the minor number of a file's device into one number.
 fn device(stat: &Stat) -> u32 {
     stat.device[0] << 20 | stat.device[1] & 0xf_ffff
 }

@@ -1,5 +1,8 @@
-//! Follows each page of mapped files: mappings are closed (`PROT_NONE`) but for so many pages, and the fault of a
-//! closed page records its touch and opens it, closing all others when too many are open.
+//! Records accesses to the pages of mapped files.
+//!
+//! Most pages of a mapping are *closed*: their protection is `PROT_NONE`. An access to a closed page faults. The fault
+//! handler records the access and opens the page: it restores the protection that the program chose. Only a limited
+//! number of pages may be open. Before an access would exceed the limit, the handler closes all open pages.
 
 use crate::files::quietly;
 use crate::io::{Part, replace};
@@ -15,15 +18,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PAGE: usize = 4096;
 const FAULT: c_int = 11;
-/// Writable shared mappings up to this size hold locks, on which the kernel waits: they are left open.
+/// Largest size, bytes, of a writable shared mapping whose page touches are not recorded. A mapping this small may hold
+/// locks (futexes), which the kernel itself accesses, so its pages must stay accessible.
 const LOCKS_BYTES: usize = 64 << 10;
-/// Most pages that may be open.
+/// Upper bound of [`LIMIT`], pages.
 const OPEN_MAX: usize = 1 << 16;
 
-/// How many pages may be open; 0: mappings are not followed.
+/// Largest number of pages that may be open (accessible) at a time; 0: accesses to mappings are not recorded.
 static LIMIT: AtomicUsize = AtomicUsize::new(0);
 
-/// The pages that are open, as ranges. Used under the lock of the table of mappings.
+/// The mapped pages that the program can access without a fault, as ranges. Used under the lock of the table of
+/// mappings.
 struct Open {
     ranges: [(usize, usize); OPEN_MAX],
     count: usize,
@@ -47,18 +52,18 @@ pub struct Action {
     restorer: usize,
 }
 
-/// What the program wants to be done about faults of its own.
+/// The action that the program itself has set for the fault signal.
 static OF_PROGRAM: Shared<Action> =
     Shared(UnsafeCell::new(Action { handler: 0, mask: [0; 16], flags: 0, restorer: 0 }));
 const SA_SIGINFO: c_int = 4;
 const SA_ONSTACK: c_int = 0x0800_0000;
 
-/// Returns whether pages of mappings are followed.
+/// Returns whether touches of mapped pages are recorded.
 fn is_on() -> bool {
     LIMIT.load(Ordering::Relaxed) > 0
 }
 
-/// Starts to follow, if the recorder wants it.
+/// Starts to record accesses to mapped pages, if the recorder requests it.
 pub fn begin() {
     let pages = ring().map_or(0, |ring| ring.pages_open.load(Ordering::Relaxed) as usize).min(OPEN_MAX - 1);
     if pages == 0 {
@@ -73,25 +78,25 @@ pub fn begin() {
     }
 }
 
-/// Returns whether a mapping is one to follow.
+/// Returns whether accesses to a mapping with these properties are recorded.
 pub fn is_to_follow(len: usize, prot: c_int, is_shared: bool) -> bool {
     let is_for_locks = is_shared && prot & sys::PROT_WRITE != 0 && len <= LOCKS_BYTES;
     is_on() && prot & sys::PROT_READ != 0 && !is_for_locks
 }
 
-/// Closes pages.
+/// Makes pages inaccessible (`PROT_NONE`), so that the next access to each faults and is recorded.
 pub fn close(range: &Range<usize>) {
     // SAFETY: the range is a mapping of the program, whose faults are handled here.
     unsafe { sys::mprotect(range.start, range.end - range.start, 0) };
 }
 
-/// Opens pages as the program has them.
+/// Gives pages the protection `prot`, which the program chose for them.
 pub fn open_all(range: &Range<usize>, prot: c_int) {
     // SAFETY: the range is a mapping of the program, with its own protection.
     unsafe { sys::mprotect(range.start, range.end - range.start, prot) };
 }
 
-/// Opens pages of a region for reading, or for reading and writing, and records the touch of each.
+/// Makes pages of a region accessible for reading, or with `is_write` also for writing. Records a touch of each page.
 fn open(region: &Region, range: Range<usize>, is_write: bool) {
     let is_copied = is_write && !region.is_shared;
     for start in range.clone().step_by(PAGE) {
@@ -110,7 +115,8 @@ fn open(region: &Region, range: Range<usize>, is_write: bool) {
 }
 
 impl Open {
-    /// Adds pages. Beyond the largest number of ranges, pages stay open: their further touches are not seen.
+    /// Adds the pages of `range` to the list of open pages. If the list is full, the pages stay open for good, and
+    /// further accesses to them are not recorded.
     fn add(&mut self, range: &Range<usize>) {
         if let Some(place) = self.ranges.get_mut(self.count) {
             let pages = (range.end - range.start) / PAGE;
@@ -120,8 +126,9 @@ impl Open {
         }
     }
 
-    /// Closes all pages if one more would be too many. That all are closed together, and not the oldest for each new
-    /// one, halves the system calls; between two of these times a page is recorded once.
+    /// Closes all open pages if one more would exceed the limit. Closing all of them together halves the number of
+    /// system calls, compared with closing the oldest page for each new one. Between two such closings, only the first
+    /// touch of a page is recorded.
     fn make_room(&mut self, table: &Table) {
         if self.pages < LIMIT.load(Ordering::Relaxed) {
             return;
@@ -145,7 +152,7 @@ impl Open {
         (self.count, self.pages) = (0, 0);
     }
 
-    /// These pages belong to the program alone from now on: they are not closed again.
+    /// Removes the pages of `range` from the list of open pages, so that they are not closed again.
     fn forget(&mut self, range: &Range<usize>) {
         for place in &mut self.ranges[..self.count] {
             if range.start <= place.0 && place.0 + place.1 * PAGE <= range.end {
@@ -156,7 +163,8 @@ impl Open {
     }
 }
 
-/// Opens what the kernel is about to read, or to write, for the program: it would not fault, but refuse.
+/// Opens the closed pages of a buffer that a system call is about to access. The call would otherwise fail with EFAULT
+/// instead of a fault.
 pub fn admit(at: usize, len: usize, is_write: bool) {
     if !is_on() {
         return;
@@ -172,7 +180,7 @@ pub fn admit(at: usize, len: usize, is_write: bool) {
     });
 }
 
-/// Opens the parts of a scattered transfer.
+/// Opens the closed pages of all buffers of a scattered transfer (`readv`).
 pub fn admit_parts(parts: *const Part, count: c_int, is_write: bool) {
     if !is_on() || parts.is_null() {
         return;
@@ -184,14 +192,14 @@ pub fn admit_parts(parts: *const Part, count: c_int, is_write: bool) {
     }
 }
 
-/// Opens the pages of a path.
+/// Opens the closed pages that hold a path, before a system call reads the path.
 pub fn admit_text(text: *const c_char) {
     if is_on() {
         admit(text as usize, 4096, false);
     }
 }
 
-/// Handles a fault.
+/// Handles the signal of a fault: opens the page if it is closed, and otherwise passes the signal on to the program.
 unsafe extern "C" fn on_fault(signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: the kernel's structure has the address there.
     let address = unsafe { info.cast::<usize>().add(2).read() };
@@ -216,7 +224,7 @@ unsafe extern "C" fn on_fault(signal: c_int, info: *mut c_void, context: *mut c_
     }
 }
 
-/// Gives a fault of the program's own to its handler, or lets it end the process.
+/// Handles a fault that the shim did not cause: calls the program's handler, or lets the fault end the process.
 unsafe fn pass_on(signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: the program sets it under the lock, and not while it faults.
     let action = unsafe { *OF_PROGRAM.0.get() };
@@ -240,21 +248,21 @@ unsafe fn pass_on(signal: c_int, info: *mut c_void, context: *mut c_void) {
     }
 }
 
-/// Returns whether the fault was a write.
+/// Returns whether a write caused the fault. `context` is the `ucontext_t` that the signal handler received.
 #[cfg(target_arch = "x86_64")]
 unsafe fn is_write(context: *mut c_void) -> bool {
     // SAFETY: `ucontext_t` has the fault's error code, the 20th register, at byte 192.
     unsafe { context.cast::<u64>().add(24).read() & 2 != 0 }
 }
 
-/// Returns the signals that were blocked.
+/// Returns the mask of the signals that were blocked when the fault happened.
 #[cfg(target_arch = "x86_64")]
 unsafe fn mask(context: *mut c_void) -> u64 {
     // SAFETY: `ucontext_t` has the mask at byte 296.
     unsafe { context.cast::<u64>().add(37).read() }
 }
 
-/// Returns whether the fault was a write.
+/// Returns whether a write caused the fault. `context` is the `ucontext_t` that the signal handler received.
 #[cfg(target_arch = "aarch64")]
 unsafe fn is_write(context: *mut c_void) -> bool {
     const SYNDROME: u32 = 0x4553_5201;
@@ -275,14 +283,15 @@ unsafe fn is_write(context: *mut c_void) -> bool {
     false
 }
 
-/// Returns the signals that were blocked.
+/// Returns the mask of the signals that were blocked when the fault happened.
 #[cfg(target_arch = "aarch64")]
 unsafe fn mask(context: *mut c_void) -> u64 {
     // SAFETY: `ucontext_t` has the mask at byte 40.
     unsafe { context.cast::<u64>().add(5).read() }
 }
 
-/// Returns a mask without the fault, which the kernel would not let through.
+/// Returns the signal mask `mask` without the signal that a closed page raises. If this signal were blocked, a fault
+/// would kill the process.
 fn without_fault(mask: [u64; 16]) -> [u64; 16] {
     let mut mask = mask;
     mask[0] &= !(1 << (FAULT - 1));
@@ -331,7 +340,8 @@ unsafe extern "C" fn signal(signal: c_int, handler: usize) -> usize {
     unsafe { real(signal, handler) }
 }
 
-/// Replaces functions that block signals.
+/// Defines replacements for the functions that block signals. A replacement never blocks SIGSEGV while page touches are
+/// recorded.
 macro_rules! masks {
     ($($name:ident),+) => {
         $(

@@ -1,4 +1,4 @@
-//! The paths of folders, so that the path of each file that is opened in them need not be asked of the kernel.
+//! Remembers the paths of open folders. The path of a file that is opened in such a folder then needs no system call.
 
 use crate::io::replace;
 use crate::sys::{self, AT_FDCWD};
@@ -6,17 +6,17 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// Folders that are remembered; the first is the working folder.
+/// Number of folders whose paths are kept. The first one is the working directory.
 const FOLDERS: usize = 64;
 const PATH_MAX: usize = 1024;
-/// No folder.
+/// The value of [`Folder::fd`] if the entry is empty.
 const NONE: c_int = -1;
 
 struct Folder {
-    /// The descriptor whose path this is, or [`AT_FDCWD`], or [`NONE`].
+    /// The folder's file descriptor; [`AT_FDCWD`] for the working folder; [`NONE`] if the entry is free.
     fd: AtomicI32,
     is_locked: AtomicBool,
-    /// The path, and its length. Used by who has the lock.
+    /// The path, and its length. Only the thread that has set `is_locked` uses them.
     path: UnsafeCell<([u8; PATH_MAX], usize)>,
 }
 
@@ -36,8 +36,8 @@ fn place(folder: c_int) -> &'static Folder {
     &REMEMBERED[at]
 }
 
-/// Writes the path of a file that was opened as `name` in a folder into `buffer`. Returns the length; 0 if the path has
-/// to be asked of the kernel.
+/// Writes the path of a file, which was opened as `name` in `folder`, into `buffer`. Returns the length of the path,
+/// bytes; 0 if only the kernel can tell the path.
 ///
 /// # Safety
 /// `name` is a C string.
@@ -72,7 +72,7 @@ pub unsafe fn write(folder: c_int, name: *const c_char, buffer: &mut [u8]) -> us
     written
 }
 
-/// Returns the length of the parts together; 0 if the buffer is too small.
+/// Writes the parts one after the other to `buffer`. Returns their total length, bytes; 0 if the buffer is too small.
 fn join(parts: &[&[u8]], buffer: &mut [u8]) -> usize {
     let mut at = 0;
     for part in parts {
@@ -83,7 +83,7 @@ fn join(parts: &[&[u8]], buffer: &mut [u8]) -> usize {
     at
 }
 
-/// A descriptor stands for something else from now on.
+/// Forgets the path of a folder whose descriptor was closed or now refers to another folder.
 pub fn forget(fd: c_int) {
     let place = place(fd);
     if place.fd.load(Ordering::Relaxed) == fd {
@@ -91,7 +91,7 @@ pub fn forget(fd: c_int) {
     }
 }
 
-/// Any folder may have another path from now on.
+/// Forgets the paths of all folders, because a rename may have changed them.
 pub fn forget_all() {
     REMEMBERED.iter().for_each(|folder| folder.fd.store(NONE, Ordering::Relaxed));
 }

@@ -1,4 +1,5 @@
-//! Replaces what makes and ends processes, and takes care that programs started by this one are recorded, too.
+//! Replaces the functions of libc that start and end processes, so that programs that this process starts are recorded,
+//! too.
 
 use crate::files::{catch_up_all, look, note_fork, quietly};
 use crate::io::replace;
@@ -21,7 +22,7 @@ unsafe extern "C" {
     fn strdup(text: *const c_char) -> *mut c_char;
 }
 
-/// Runs before the program's own code.
+/// Starts recording in this process. The loader calls this before the program's own code.
 unsafe extern "C" fn load() {
     quietly(|| {
         ring::open();
@@ -45,7 +46,7 @@ unsafe extern "C" fn load() {
     });
 }
 
-/// Runs after the program's own code.
+/// Records the end of this process. The loader calls this after the program's own code.
 unsafe extern "C" fn unload() {
     end(true);
 }
@@ -59,7 +60,8 @@ static LOAD: unsafe extern "C" fn() = load;
 #[unsafe(link_section = ".fini_array")]
 static UNLOAD: unsafe extern "C" fn() = unload;
 
-/// Records the end of the process.
+/// Records the end of the process. `is_orderly` is true if the process ends by `exit`, so that stdio writes its
+/// buffers.
 fn end(is_orderly: bool) {
     if !ring::was_open() || is_borrowed() {
         return;
@@ -97,7 +99,7 @@ replace! {
     };
 }
 
-/// Replaces functions that end the process at once.
+/// Defines replacements for functions that end the process without cleanup, such as `_exit`.
 macro_rules! ends {
     ($($name:ident),+) => {
         $(
@@ -138,15 +140,15 @@ fn starts_with(text: *const c_char, start: &[u8]) -> bool {
     unsafe { CStr::from_ptr(text) }.to_bytes().starts_with(start)
 }
 
-/// An environment for a new program, in memory of its own if this library had to change it.
+/// The environment of a new program. If this library had to change the environment, the list lies in memory of its own.
 struct Environment {
     list: Texts,
     bytes: usize,
 }
 
 impl Environment {
-    /// Returns the environment, with the settings of this library if they are missing, and without them once nobody
-    /// records any more.
+    /// Returns the environment of a new program. Adds the environment variables of this library if they are missing.
+    /// Leaves them out if the recorder does not read the ring any more.
     fn of(list: Texts) -> Self {
         let settings = SETTINGS.each_ref().map(|place| place.load(Ordering::Relaxed).cast_const());
         if settings.contains(&std::ptr::null()) {
@@ -194,7 +196,7 @@ fn settings_equal(one: *const c_char, other: *const c_char) -> bool {
     unsafe { CStr::from_ptr(one) == CStr::from_ptr(other) }
 }
 
-/// Records that a program is started, before it is.
+/// Records that this process is about to become another program (`exec`).
 fn tell_exec(path: Path) {
     if ring().is_none() || path.is_null() {
         return;
@@ -212,7 +214,8 @@ fn tell_exec(path: Path) {
     });
 }
 
-/// Replaces functions that become another program: the environment is the last argument, or this process's.
+/// Replaces functions that make this process run another program (`exec`). The caller passes the environment of the
+/// program.
 macro_rules! execs {
     ($($name:ident($($argument:ident: $type:ty),*; $path:ident $(, $flags:ident)?);)+) => {
         $(
@@ -228,7 +231,7 @@ macro_rules! execs {
     };
 }
 
-/// Types that the macro above names.
+/// The types of the arguments of `execveat` for which the macro `execs` needs a name.
 mod execveat {
     #![allow(non_camel_case_types, reason = "named like the argument")]
     pub type flags = std::ffi::c_int;

@@ -1,4 +1,4 @@
-//! The functions of libc behind the replaced ones.
+//! Access to the functions of libc that this library replaces.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -8,7 +8,7 @@ unsafe extern "C" {
     fn abort() -> !;
 }
 
-/// Finds the next function of this name behind this library.
+/// Finds the function of this name in the libraries after this one (`RTLD_NEXT`).
 pub fn find(name: &std::ffi::CStr) -> usize {
     // SAFETY: the name is a C string; -1 is RTLD_NEXT.
     let found = unsafe { dlsym(usize::MAX as *mut c_void, name.as_ptr()) };
@@ -20,13 +20,13 @@ pub fn find(name: &std::ffi::CStr) -> usize {
     found as usize
 }
 
-/// Returns `errno`.
+/// Returns the calling thread's `errno`.
 pub fn errno() -> c_int {
     // SAFETY: it is a place of this thread.
     unsafe { *__errno_location() }
 }
 
-/// Sets `errno`.
+/// Sets the calling thread's `errno`.
 pub fn set_errno(value: c_int) {
     // SAFETY: it is a place of this thread.
     unsafe { *__errno_location() = value };

@@ -1,4 +1,5 @@
-//! Writes events into the ring, and holds what concerns the whole process.
+//! Writes events into the ring that the recorder reads. Also has the state of the whole process: its number and the
+//! ring.
 
 use crate::sys;
 use crate::wire::{Blind, Event, HEADER_BYTES, Header, Kind, MAGIC, SLOT_BYTES, Slot, TEXT_BYTES, flag, text_slots};
@@ -7,16 +8,16 @@ use std::ffi::{CStr, c_char, c_int, c_long};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 static RING: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
-/// The process for which the tables hold. A child by `vfork` has another number and shares the tables.
+/// Number of the process that the shim's tables describe. A child by `vfork` has another number, but shares the tables.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The variable that holds the path of the ring.
+/// Name of the environment variable that has the path of the ring.
 pub const VARIABLE: &CStr = c"HIGHWATER_RECORD";
-/// How long a writer waits for a recorder that does not look, ns.
+/// Longest time, ns, for which a thread waits for free slots while the recorder does not read the ring.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
 unsafe extern "C" {
@@ -25,19 +26,19 @@ unsafe extern "C" {
     fn clock_gettime(clock: c_int, time: *mut [c_long; 2]) -> c_int;
 }
 
-/// Returns the ring, if there is one and somebody reads it.
+/// Returns the ring; `None` if this process has no ring, or if the recorder does not read it any more.
 #[inline]
 pub fn ring() -> Option<&'static Header> {
     // SAFETY: the ring stays mapped until the process ends.
     unsafe { RING.load(Ordering::Acquire).as_ref() }.filter(|ring| ring.closed.load(Ordering::Relaxed) == 0)
 }
 
-/// Returns whether a ring was opened, though it may be closed.
+/// Returns whether this process has opened a ring, even if the ring was closed since.
 pub fn was_open() -> bool {
     !RING.load(Ordering::Acquire).is_null()
 }
 
-/// Returns the time, ns.
+/// Returns the present time of `CLOCK_MONOTONIC`, ns.
 fn now_ns() -> u64 {
     let mut time = [0; 2];
     // SAFETY: the time has its two words; 1 is CLOCK_MONOTONIC.
@@ -45,7 +46,7 @@ fn now_ns() -> u64 {
     time[0] as u64 * 1_000_000_000 + time[1] as u64
 }
 
-/// Opens the ring that the environment names.
+/// Opens the ring whose path is in the environment variable [`VARIABLE`].
 pub fn open() {
     // SAFETY: the name is a C string.
     let path = unsafe { getenv(VARIABLE.as_ptr()) };
@@ -89,12 +90,13 @@ pub fn begin_process() {
     }
 }
 
-/// Returns whether this is a child by `vfork`, which shares the tables of its parent.
+/// Returns whether this process is a child made by `vfork`. Such a child shares its parent's memory, and so the tables
+/// of this library.
 pub fn is_borrowed() -> bool {
     sys::process() != PROCESS.load(Ordering::Relaxed)
 }
 
-/// Returns the number of this thread. The first time, it is told to the recorder.
+/// Returns the number of the calling thread. The thread's first call records an event [`Kind::Thread`].
 fn thread(ring: &Header) -> u32 {
     let known = THREAD.get();
     if known != 0 {
@@ -112,12 +114,13 @@ fn event(ring: &Header, thread: u32, kind: Kind, flags: u16, offset: u64, len: u
     Event { kind, thread, time_ns, flags, offset, len, handle }
 }
 
-/// Records an event.
+/// Writes an event without text into the ring.
 pub fn emit(kind: Kind, flags: u16, offset: u64, len: u32, handle: u32) {
     emit_text(kind, flags, offset, len, handle, &[]);
 }
 
-/// Records an event of this length, in pages if bytes would not fit.
+/// Records an event about `len` bytes. If the number does not fit into 32 bits, the event has the length in pages of 4
+/// KiB, and the flag `LEN_IN_PAGES`.
 pub fn emit_range(kind: Kind, flags: u16, offset: u64, len: u64, handle: u32) {
     match u32::try_from(len) {
         Ok(len) => emit(kind, flags, offset, len, handle),
@@ -128,14 +131,14 @@ pub fn emit_range(kind: Kind, flags: u16, offset: u64, len: u64, handle: u32) {
     }
 }
 
-/// Records an event with text, whose parts are put one after the other.
+/// Records an event with a text, which is the parts in `text` joined in order.
 pub fn emit_text(kind: Kind, flags: u16, offset: u64, len: u32, handle: u32, text: &[&[u8]]) {
     let Some(ring) = ring() else { return };
     let thread = thread(ring);
     write(ring, &event(ring, thread, kind, flags, offset, len, handle), text);
 }
 
-/// Counts what is seen and not followed.
+/// Counts an activity of the kind `blind`, which the shim sees but cannot record.
 pub fn count(blind: Blind) {
     if let Some(ring) = ring() {
         ring.blind[blind as usize].fetch_add(1, Ordering::Relaxed);
@@ -178,7 +181,8 @@ fn write(ring: &Header, event: &Event, text: &[&[u8]]) {
     }
 }
 
-/// Waits until the ring has room up to `end`. Returns `false` if nobody reads it any more: the ring is closed then.
+/// Waits until the slots before the number `end` are free. Returns `false`, with the ring closed, if the recorder has
+/// stopped reading.
 fn has_room(ring: &Header, end: u64, slots: u64) -> bool {
     let is_free = || end <= ring.tail.load(Ordering::Acquire) + slots;
     while !is_free() {

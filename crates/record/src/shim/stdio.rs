@@ -1,6 +1,7 @@
-//! Replaces what stdio reads and writes with. Inside of libc, stdio calls no function that could be replaced, so its
-//! transfers are seen by the position of the descriptor: a call that its buffer can serve moves nothing and is not
-//! looked at; after any other, what lies between the last position and this one was read, or written.
+//! Replaces the functions of stdio (`fread`, `fwrite` and others). Inside of libc, stdio transfers data without calling
+//! a function that the shim could replace. So the shim compares the position of the descriptor before and after a call:
+//! the bytes between the two positions were read or written. A call that the stream's buffer can serve does not move
+//! the position, and is not examined.
 
 use crate::files::{Description, O_APPEND, O_TRUNC, closing, look, opened, quietly};
 use crate::io::replace;
@@ -32,19 +33,20 @@ unsafe extern "C" {
     static mut stdout: Stream;
 }
 
-/// Returns how many bytes the buffer of a stream holds for readers.
+/// Returns the number of bytes in a stream's buffer that the program can read without a system call.
 fn readable(stream: Stream) -> usize {
     // SAFETY: streams are glibc's; a reader of the stream is in this thread, or the program has a race.
     unsafe { ((*stream).read_end as usize).saturating_sub((*stream).read_at as usize) }
 }
 
-/// Returns how many bytes wait in the buffer of a stream to be written.
+/// Returns the number of bytes in a stream's buffer that are not written to the file yet.
 fn pending(stream: Stream) -> usize {
     // SAFETY: as in `readable`.
     unsafe { ((*stream).write_at as usize).saturating_sub((*stream).write_base as usize) }
 }
 
-/// Returns the file of a stream.
+/// Returns the descriptor and the file description of a stream; `None` if the file is not recorded. Notes that stdio
+/// uses the file.
 fn file_of(stream: Stream) -> Option<(c_int, &'static Description)> {
     // SAFETY: the caller's stream.
     let fd = unsafe { fileno(stream) };
@@ -59,7 +61,8 @@ fn catch_up(stream: Stream, is_write: Option<bool>) {
     }
 }
 
-/// Reads `wanted` bytes at most.
+/// Makes `call`, a call of stdio that reads at most `wanted` bytes from a stream. If the stream's buffer held fewer
+/// bytes, stdio has read from the file, and the read is recorded.
 fn read<T>(call: &dyn Fn() -> T, stream: Stream, wanted: usize) -> T {
     let is_served = readable(stream) >= wanted;
     let result = call();
@@ -69,7 +72,9 @@ fn read<T>(call: &dyn Fn() -> T, stream: Stream, wanted: usize) -> T {
     result
 }
 
-/// Reads as much as `taken` says afterwards.
+/// Makes `call`, a call of stdio that reads from a stream. `taken` gets the result of the call, and returns the number
+/// of bytes read, if known. If the stream's buffer held fewer bytes, stdio has read from the file, and the read is
+/// recorded.
 fn read_some<T>(call: &dyn Fn() -> T, stream: Stream, taken: impl Fn(&T) -> Option<usize>) -> T {
     let before = readable(stream);
     let result = call();
@@ -79,7 +84,8 @@ fn read_some<T>(call: &dyn Fn() -> T, stream: Stream, taken: impl Fn(&T) -> Opti
     result
 }
 
-/// Writes `bytes`.
+/// Makes `call`, a call of stdio that writes `bytes` bytes to a stream. If the stream's buffer did not simply grow by
+/// `bytes` bytes, stdio has written to the file, and the write is recorded.
 fn write<T>(call: &dyn Fn() -> T, stream: Stream, bytes: usize) -> T {
     let before = pending(stream);
     let result = call();
@@ -127,7 +133,7 @@ fn open(stream: Stream, mode: Text) -> Stream {
     stream
 }
 
-/// Writes what waits, and leaves the descriptor.
+/// Writes a stream's buffered bytes, records the write, and removes the stream's descriptor from the table.
 fn leave(stream: Stream) {
     if stream.is_null() || ring().is_none() {
         return;
@@ -139,7 +145,8 @@ fn leave(stream: Stream) {
     quietly(|| closing(unsafe { fileno(stream) }));
 }
 
-/// Writes what waits, as closing would do in a moment.
+/// Writes a stream's buffered bytes to its file and records the write. The stream is about to be closed, which would
+/// otherwise write these bytes unseen.
 fn flush(stream: Stream) {
     let real = real!(fflush: unsafe extern "C" fn(Stream) -> c_int);
     // SAFETY: the caller's stream.
@@ -219,7 +226,7 @@ replace! {
     [rewind](stream: Stream) -> () => |call, stream| seek(call, stream);
 }
 
-/// Seeks: stdio writes what waits before, and may read a buffer behind.
+/// Records a seek of a stream. Before it, stdio writes the stream's buffer; after it, stdio may read a buffer.
 fn seek<T>(call: &dyn Fn() -> T, stream: Stream) -> T {
     if pending(stream) > 0 {
         flush(stream);
@@ -244,7 +251,8 @@ fn seek<T>(call: &dyn Fn() -> T, stream: Stream) -> T {
     result
 }
 
-/// The process ends in good order: writes what waits, and records what is still unrecorded.
+/// Handles the orderly end of the process: writes the buffers of stdio, and records the transfers that are not recorded
+/// yet.
 pub fn end() {
     if ring().is_none() || is_borrowed() {
         return;

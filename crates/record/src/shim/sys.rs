@@ -1,4 +1,5 @@
-//! System calls made directly: they change no `errno`, and go past the functions that this library replaces.
+//! System calls that are made without libc. They change no `errno`, and do not call the functions of libc that this
+//! library replaces.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -74,7 +75,7 @@ pub const O_CLOEXEC: c_int = 0o2_000_000;
 pub const O_RDWR: c_int = 2;
 pub const AT_FDCWD: c_int = -100;
 
-/// What `statx` says that is of interest here.
+/// The fields of the result of `statx` that this library uses.
 #[derive(Clone, Copy)]
 pub struct Stat {
     pub mode: u32,
@@ -95,10 +96,11 @@ impl Stat {
     }
 }
 
-/// Looks at a file by path or, with an empty path and `AT_EMPTY_PATH`, by descriptor.
+/// Returns the facts about a file (`statx`), which is named by a path relative to `folder`. With an empty path and
+/// `AT_EMPTY_PATH`, `folder` is the file's descriptor. Returns `None` if the call fails.
 ///
 /// # Safety
-/// `path` is a C string.
+/// `path` must point to a C string.
 unsafe fn statx(folder: c_int, path: *const c_char, flags: usize) -> Option<Stat> {
     const BASIC_AND_BIRTH: usize = 0x0fff;
     let mut found = [0u64; 32];
@@ -122,22 +124,22 @@ unsafe fn statx(folder: c_int, path: *const c_char, flags: usize) -> Option<Stat
     })
 }
 
-/// Looks at an open file.
+/// Returns the metadata of an open file; `None` if `statx` fails.
 pub fn stat_descriptor(fd: c_int) -> Option<Stat> {
     // SAFETY: an empty path is one.
     unsafe { statx(fd, c"".as_ptr(), 0x1000) }
 }
 
-/// Looks at a name, without following a link.
+/// Returns the metadata of the file at a path, without following a symbolic link; `None` if `statx` fails.
 ///
 /// # Safety
-/// `path` is a C string.
+/// `path` must point to a C string.
 pub unsafe fn stat_name(folder: c_int, path: *const c_char) -> Option<Stat> {
     // SAFETY: the caller's promise.
     unsafe { statx(folder, path, 0x100) }
 }
 
-/// Returns the position of an open file; negative if it has none.
+/// Returns the position of an open file; a negative error number if the file has no position.
 pub fn position(fd: c_int) -> i64 {
     // SAFETY: it changes nothing.
     unsafe { call(number::LSEEK, [fd as usize, 0, 1, 0, 0, 0]) as i64 }
@@ -158,7 +160,7 @@ pub fn thread() -> u32 {
     unsafe { call(number::GETTID, [0; 6]) as u32 }
 }
 
-/// Returns the flags of an open file (`F_GETFL`); 0 if it is none.
+/// Returns the flags of an open file (`F_GETFL`); 0 if the descriptor is not open.
 pub fn open_flags(fd: c_int) -> c_int {
     // SAFETY: it changes nothing.
     let flags = unsafe { call(number::FCNTL, [fd as usize, 3, 0, 0, 0, 0]) };
@@ -180,7 +182,8 @@ pub fn close(fd: c_int) {
     unsafe { call(number::CLOSE, [fd as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// Reads the link of an open file, or with [`AT_FDCWD`] of the working folder, into `buffer`. Returns the length.
+/// Writes the path of the open file `fd` to `buffer`, as the link in `/proc/self/fd` states the path. With
+/// [`AT_FDCWD`], writes the path of the working folder. Returns the path's length, bytes.
 pub fn path_of(fd: c_int, buffer: &mut [u8]) -> usize {
     // "/proc/self/fd/" and the number.
     let mut link = *b"/proc/self/fd/\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -239,7 +242,7 @@ pub unsafe fn mprotect(at: usize, len: usize, prot: c_int) -> isize {
     unsafe { call(number::MPROTECT, [at, len, prot as usize, 0, 0, 0]) }
 }
 
-/// Sleeps for so many ns (below one second).
+/// Sleeps for `ns` nanoseconds, which must be less than one second.
 pub fn sleep_ns(ns: u64) {
     let time = [0u64, ns];
     // SAFETY: the time lives until the call returns.
@@ -255,13 +258,13 @@ pub fn block_signals() -> u64 {
     before
 }
 
-/// Sets the mask of this thread.
+/// Sets the signal mask of this thread.
 pub fn set_signals(mask: u64) {
     // SAFETY: the mask has 8 bytes.
     unsafe { call(number::SIGPROCMASK, [2, (&raw const mask) as usize, 0, 8, 0, 0]) };
 }
 
-/// Lets a signal end the process, as if nothing had been set.
+/// Resets the action of a signal to the default (`SIG_DFL`), which ends the process.
 pub fn set_default(signal: c_int) {
     let action = [0u64; 4];
     // SAFETY: the kernel's structure has at most 32 bytes; all zero is SIG_DFL.

@@ -1,11 +1,12 @@
-//! Reads the buffer of a CPU as the kernel has it (`trace_pipe_raw`): pages of events with differences of time.
+//! Reads the trace buffer of one CPU in the kernel's binary format (`trace_pipe_raw`): pages of events, each with the
+//! time since the event before it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// Bytes in front of the events of a page: the time, and how many bytes are used.
+/// Size of a page's header, bytes. The header has the time of the page and the number of used bytes.
 const HEAD: usize = 16;
 const COMMIT_MASK: u64 = (1 << 20) - 1;
 
@@ -17,7 +18,8 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Opens the buffer of the folder `per_cpu/cpuN`, whose pages have so many bytes.
+    /// Opens the trace buffer of a CPU. `folder` is the CPU's folder `per_cpu/cpuN`, and `page_bytes` is the size of a
+    /// page of the buffer.
     ///
     /// # Errors
     /// When the file cannot be opened.
@@ -27,7 +29,8 @@ impl Buffer {
         Ok(Self { file, page: vec![0; page_bytes] })
     }
 
-    /// Reads a page, and calls `each` with the time (ns) and the bytes of each event. Returns whether there was one.
+    /// Reads a page of the buffer, and calls `each` with the time (ns) and the bytes of each event. Returns `false` if
+    /// the buffer had no page.
     ///
     /// # Errors
     /// When the file cannot be read.

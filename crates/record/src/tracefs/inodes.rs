@@ -9,26 +9,26 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What is known of a file.
+/// The path and size of a file that an inode number names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// The path; empty if it is not known.
     pub name: Vec<u8>,
-    /// Size, bytes.
+    /// The file's size, bytes.
     pub bytes: u64,
 }
 
-/// The file systems that are mounted, and what open files told.
+/// Finds paths by inode numbers: through the mounted file systems, and through the files that processes have open.
 #[derive(Debug, Default)]
 pub struct Inodes {
     mounts: HashMap<Device, Option<File>>,
-    /// Files that a process was seen to have open or mapped.
+    /// Paths of files that a process was seen to have open or mapped, by device and inode.
     seen: HashMap<(Device, u64), PathBuf>,
 }
 
 impl Inodes {
-    /// Looks for a file. Works on file systems that find a file by its inode alone, as ext4 does, and for files that a
-    /// process was seen to have.
+    /// Returns the path and size of the file with the inode `inode`; `None` if the file is not found. The file is found
+    /// if its file system can open files by inode number alone, as ext4 can, or if a process was seen to use the file.
     pub fn find(&mut self, device: Device, inode: u64) -> Option<Found> {
         self.by_handle(device, inode).or_else(|| {
             let path = self.seen.get(&(device, inode))?;
@@ -50,7 +50,7 @@ impl Inodes {
         Some(Found { name, bytes: metadata.len() })
     }
 
-    /// Remembers which files a process has open or mapped.
+    /// Stores the paths of the files that a process has open or mapped.
     pub fn look_at(&mut self, process: u32) {
         for folder in ["fd", "map_files"] {
             for entry in fs::read_dir(format!("/proc/{process}/{folder}")).into_iter().flatten().flatten() {
@@ -82,7 +82,7 @@ fn mount_of(device: Device) -> Option<File> {
     })
 }
 
-/// Opens a file by its inode, whichever generation of the inode it is.
+/// Opens a file by its inode number, whatever the inode's generation is.
 fn open(mount: &File, inode: u32) -> io::Result<OwnedFd> {
     /// `struct file_handle`, with eight bytes of handle.
     #[repr(C)]

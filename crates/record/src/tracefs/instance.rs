@@ -1,4 +1,5 @@
-//! A tracing instance: buffers and settings of their own in tracefs, so that other users of tracing are not disturbed.
+//! A tracing instance of tracefs. It has buffers and settings of its own, so that it does not disturb other users of
+//! tracing.
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs::{self, OpenOptions};
@@ -7,18 +8,18 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Most memory for the buffers of all CPUs, KiB.
+/// Largest size of the trace buffers of all CPUs together, KiB.
 const BUFFERS_KIB: u64 = 256 << 10;
-/// Most memory for the buffer of a CPU, KiB.
+/// Largest size of the trace buffer of one CPU, KiB.
 const BUFFER_KIB: u64 = 8 << 10;
 const PREFIX: &str = "highwater-";
 
-/// An instance, which is removed when the value is dropped.
+/// An instance of tracefs, which has trace buffers of its own. It is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Instance {
     folder: PathBuf,
     root: PathBuf,
-    /// A mount that only this process has, if tracefs was not mounted.
+    /// The mount of tracefs that only this process sees; `None` if tracefs was already mounted.
     _mount: Option<OwnedFd>,
 }
 
@@ -26,7 +27,7 @@ impl Instance {
     /// Makes an instance that traces nothing yet.
     ///
     /// # Errors
-    /// In words: when this process may not trace, or the kernel has no tracefs.
+    /// When this process may not trace, or the kernel has no tracefs. The error is a message for the user.
     pub fn new() -> Result<Self, String> {
         let (root, mount) = root()?;
         let instances = root.join("instances");
@@ -45,16 +46,16 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Returns the path of a file of the instance.
+    /// Returns the path of the file `file` in the folder of this instance of tracefs.
     #[must_use]
     pub fn path(&self, file: &str) -> PathBuf {
         self.folder.join(file)
     }
 
-    /// Reads a file that all instances have in common.
+    /// Reads the file `file` in the root folder of tracefs, which all instances share.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When the file cannot be read.
     pub fn common(&self, file: &str) -> io::Result<String> {
         // Some of these files give all that they have to the first read, and nothing to a second one.
         let mut bytes = vec![0; 1 << 14];
@@ -62,27 +63,27 @@ impl Instance {
         Ok(String::from_utf8_lossy(&bytes[..len]).into_owned())
     }
 
-    /// Writes a setting.
+    /// Writes `value` to the file `file`, a setting of this instance of tracefs.
     ///
     /// # Errors
-    /// In words, when the kernel refuses it.
+    /// When the kernel refuses the value. The error is a text for the user.
     pub fn set(&self, file: &str, value: &str) -> Result<(), String> {
         let path = self.path(file);
         write(&path, value).map_err(|error| said(&path, &error))
     }
 
-    /// Adds a thread to those that are traced.
+    /// Adds a thread to the traced threads of the instance (`set_event_pid`).
     ///
     /// # Errors
-    /// When the thread is gone, or the kernel refuses it.
+    /// When the thread has ended, or the kernel refuses to trace it.
     pub fn add(&self, thread: u32) -> io::Result<()> {
         append(&self.path("set_event_pid"), thread.to_string().as_bytes())
     }
 
-    /// Returns the folders of the CPUs' buffers.
+    /// Returns the paths of the folders `per_cpu/cpuN`, which have the trace buffers of the CPUs.
     ///
     /// # Errors
-    /// When there are none.
+    /// When the folder `per_cpu` cannot be read.
     pub fn buffers(&self) -> io::Result<Vec<PathBuf>> {
         let mut folders = Vec::new();
         for entry in fs::read_dir(self.path("per_cpu"))? {
@@ -105,7 +106,8 @@ fn write(path: &Path, value: &str) -> io::Result<()> {
     OpenOptions::new().write(true).truncate(true).open(path)?.write_all(value.as_bytes())
 }
 
-/// Appends to a setting that is a list. Allocates nothing but the path.
+/// Appends `value` to a file of tracefs that holds a list, such as `set_event_pid`. Allocates no memory except for the
+/// path.
 pub fn append(path: &Path, value: &[u8]) -> io::Result<()> {
     OpenOptions::new().append(true).open(path)?.write_all(value)
 }

@@ -1,4 +1,4 @@
-//! Makes requests of a trace from the kernel's events.
+//! Converts the kernel's trace events into requests of a trace.
 
 use super::inodes::Inodes;
 use super::layout::{FIELDS_MAX, What};
@@ -7,7 +7,7 @@ use crate::tasks::Tasks;
 use std::collections::{HashMap, HashSet};
 use trace::{Operation, PAGE_BYTES, Request};
 
-/// Least time between two looks at the size of a file that is read past its known end, µs.
+/// Shortest time between two checks of the size of a file that is read past its known end, µs.
 const LOOK_AGAIN_US: u64 = 10_000;
 /// Pseudo device of the kernel, whose inodes are block devices.
 pub const BLOCK_DEVICES: Device = [0, 3];
@@ -15,49 +15,50 @@ pub const BLOCK_DEVICES: Device = [0, 3];
 /// An event of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// ns since the recording began.
+    /// Time of the event, ns since the recording began.
     pub time_ns: u64,
-    /// What happened.
+    /// The kind of the event.
     pub what: What,
-    /// The thread.
+    /// The thread that caused the event, by its number in the system.
     pub thread: u32,
-    /// The fields, as [`super::layout::EVENTS`] names them.
+    /// Values of the event's fields, in the order of their names in [`super::layout::EVENTS`].
     pub values: [u64; FIELDS_MAX],
-    /// The text of [`What::Exec`].
+    /// The path of the program, for an event [`What::Exec`]; otherwise empty.
     pub text: Vec<u8>,
 }
 
-/// What a task does that its next event may continue.
+/// An activity of a task that the task's next event may continue.
 #[derive(Clone, Copy, Debug)]
 enum Open {
     /// A read up to the page `end`, whose last step began at the page `start`.
     Read { file: u32, start: u64, end: u64 },
     /// A write up to the byte `end`, whose last step began at the byte `start`.
     Write { file: u32, start: u64, end: u64 },
-    /// Fault-around, up to the page `end`: the fault that may follow says which page was touched.
+    /// Fault-around that has mapped pages up to the page `end`. A fault event may follow, which names the page that was
+    /// touched.
     Around { request: Request, end: u64 },
 }
 
-/// What the events came to.
+/// The state that follows from the kernel's events: files, tasks, and accesses that may continue.
 #[derive(Debug)]
 pub struct Kernel {
-    /// The files.
+    /// The files that appeared in events so far.
     pub files: Files,
-    /// The tasks.
+    /// The tasks (threads) that appeared in events so far.
     pub tasks: Tasks,
-    /// The files by their inodes.
+    /// The table that finds files by device and inode number.
     pub inodes: Inodes,
     open: HashMap<u32, Open>,
-    /// When the size of a file was last looked at, µs.
+    /// Time at which the size of each file was last checked, µs, by the number of the file.
     looked: HashMap<u32, u64>,
-    /// Threads that have not become the program to be recorded yet.
+    /// Threads of the recorder that are to execute the program to be recorded, and have not done so yet.
     preparing: HashSet<u32>,
-    /// Fault-arounds of which the touched page is not known.
+    /// Number of fault-arounds (faults that map several pages) for which the touched page is not known.
     pub unsure: u64,
 }
 
 impl Kernel {
-    /// Begins.
+    /// Creates the state before the first event.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -71,15 +72,15 @@ impl Kernel {
         }
     }
 
-    /// A thread is this recorder's until it becomes the program to be recorded.
+    /// Notes that a thread belongs to the recorder until the thread executes the program to be recorded.
     pub fn prepares(&mut self, thread: u32) {
         self.preparing.insert(thread);
     }
 
-    /// Takes an event, and gives the requests that it completes to `sink`.
+    /// Handles an event, and passes the requests that the event completes to `sink`.
     ///
     /// # Errors
-    /// The error of `sink`.
+    /// When `sink` fails. The error is that of `sink`.
     pub fn take<E>(&mut self, event: &Event, sink: &mut dyn FnMut(&Request) -> Result<(), E>) -> Result<(), E> {
         let time_us = event.time_ns / 1000;
         let task = self.tasks.of_thread(event.thread, time_us);
@@ -158,7 +159,7 @@ impl Kernel {
         }
     }
 
-    /// Gives what is still open to `sink`.
+    /// Ends the recording: passes the requests of unfinished fault-arounds to `sink`.
     ///
     /// # Errors
     /// The error of `sink`.
@@ -174,8 +175,9 @@ impl Kernel {
         open.iter().try_for_each(sink)
     }
 
-    /// Takes a step of a read: the kernel asks for pages in several steps, each of which reaches to the end of the whole
-    /// read, and that end may lie past the end of the file. The first step is the read.
+    /// Handles one event of a read from the page `start` to the page `end`. The kernel looks up the pages of a read in
+    /// several steps, with an event for each. Each step reaches to the end of the whole read, which may lie past the
+    /// end of the file. So the first step becomes the request, and later steps are ignored.
     fn read<E>(
         &mut self,
         base: Request,
@@ -218,8 +220,8 @@ impl Kernel {
         }
     }
 
-    /// Returns the number of a file; its first appearance counts as its opening. `None` if the kernel makes the file
-    /// when it is read.
+    /// Returns the record's number of a file. The first event that names a file counts as the opening of the file.
+    /// `None` if the kernel makes the file when it is read.
     fn file<E>(
         &mut self,
         event: &Event,

@@ -1,33 +1,35 @@
-//! Where the fields of an event lie, as the event's file `format` says.
+//! The positions of the fields in a trace event, from the event's file `format` in tracefs.
 
 use std::collections::HashMap;
 
-/// Events of the kernel that are recorded.
+/// The kinds of kernel events that are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
-    /// Pages are looked up for a read.
+    /// A read looks up pages in the page cache.
     Read,
-    /// A fault for which no page was mapped by fault-around.
+    /// A fault on a mapped file, for a page that fault-around did not map.
     Fault,
     /// Fault-around: pages near a fault are mapped.
     Around,
     /// A write to a file.
     Write,
-    /// A block of a block device is used, such as metadata of a file system.
+    /// A buffer of a block device is used, for example metadata of a file system.
     Block,
     /// `fsync`.
     Sync,
-    /// A file is gone.
+    /// A file was deleted.
     Delete,
-    /// A task is started.
+    /// A task starts another task.
     Fork,
-    /// A task becomes another program.
+    /// A task begins to run another program.
     Exec,
     /// A task ends.
     Exit,
 }
 
-/// For each kind, the events that may tell of it: group, name, fields. Kernels lack some, and file systems others.
+/// The tracepoints that are recorded: the kind of event, the group and name of the tracepoint, and its fields. Several
+/// tracepoints may report one kind. Some kernels lack some tracepoints, and some tracepoints exist only for one file
+/// system.
 pub const EVENTS: [(What, &str, &[&str]); 11] = [
     (What::Read, "filemap/mm_filemap_get_pages", &["s_dev", "i_ino", "index", "last_index"]),
     (What::Fault, "filemap/mm_filemap_fault", &["s_dev", "i_ino", "index"]),
@@ -42,7 +44,7 @@ pub const EVENTS: [(What, &str, &[&str]); 11] = [
     (What::Exit, "sched/sched_process_exit", &["pid"]),
 ];
 
-/// Most fields of an event that are of interest.
+/// Largest number of fields that are read from one event.
 pub const FIELDS_MAX: usize = 4;
 
 /// The place of a field: its first byte and its size.
@@ -55,7 +57,7 @@ struct Place {
 /// The layout of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// What the event is.
+    /// The kind of the event.
     pub what: What,
     places: [Place; FIELDS_MAX],
     task: Place,
@@ -65,8 +67,8 @@ pub struct Layout {
 pub type Layouts = HashMap<u16, Layout>;
 
 impl Layout {
-    /// Reads an event's file `format`. Returns the event's number as well; `None` if a field is missing or of a strange
-    /// size.
+    /// Reads the layout of an event from its file `format`. Also returns the event's number. Returns `None` if a field
+    /// is missing or has an unexpected size.
     #[must_use]
     pub fn of_format(what: What, fields: &[&str], format: &str) -> Option<(u16, Self)> {
         let number = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok())?;
@@ -77,7 +79,8 @@ impl Layout {
         Some((number, Self { what, places, task: place_of(format, "common_pid")? }))
     }
 
-    /// Returns the values of the fields of an event, and its task. What the event is too short for is 0.
+    /// Returns the values of an event's fields, and the number of the task that caused the event. A field that lies
+    /// beyond the end of the event has the value 0.
     #[must_use]
     pub fn values(&self, event: &[u8]) -> ([u64; FIELDS_MAX], u32) {
         let of = |place: &Place| {
@@ -90,7 +93,8 @@ impl Layout {
         (self.places.each_ref().map(of), of(&self.task) as u32)
     }
 
-    /// Returns the text of the first field, whose value says where in the event it lies.
+    /// Returns the text to which the event's first field refers. The field holds the offset and the length of the text
+    /// within the event.
     #[must_use]
     pub fn text<'a>(&self, event: &'a [u8]) -> &'a [u8] {
         let place = self.values(event).0[0];
@@ -100,7 +104,8 @@ impl Layout {
     }
 }
 
-/// Returns where a field lies, by a line such as `field:dev_t s_dev; offset:16; size:4; signed:0;`.
+/// Returns the place of the field `name`; `None` if `format` has no line for this field. Such a line has the form
+/// `field:dev_t s_dev; offset:16; size:4; signed:0;`.
 fn place_of(format: &str, name: &str) -> Option<Place> {
     format.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);

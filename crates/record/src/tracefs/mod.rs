@@ -1,7 +1,9 @@
-//! Recording by the kernel's tracing (tracefs), for root: events of the page cache, of processes that run already, too.
+//! Recording by the kernel's tracing (tracefs), which needs root. It records events of the page cache, also those of
+//! processes that run already.
 //!
-//! - [`instance`]: an instance of tracing of its own; [`buffer`] reads its pages, [`layout`] its events.
-//! - [`kernel`] makes requests of events; [`inodes`] finds the files of their inodes.
+//! - [`instance`]: a tracing instance that only this recording uses; [`buffer`] reads the pages of its buffers,
+//!   [`layout`] the events.
+//! - [`kernel`] converts events to requests; [`inodes`] finds the files to which the inode numbers in events belong.
 
 mod buffer;
 mod inodes;
@@ -25,10 +27,10 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// Most pages that are read from the buffer of a CPU at a time.
+/// Largest number of pages of events that are read from the buffer of a CPU at a time.
 const PAGES_MAX: usize = 4096;
 
-/// Tracing while it records.
+/// A running recording by the kernel's tracing (tracefs).
 #[derive(Debug)]
 pub struct Tracefs {
     // Closed before the instance is removed.
@@ -37,20 +39,21 @@ pub struct Tracefs {
     layouts: Layouts,
     kernel: Kernel,
     start_ns: u64,
-    /// Events that are not given on yet, since another CPU may have earlier ones.
+    /// Events that are held back, because the buffer of another CPU may still have earlier events.
     waiting: Vec<Event>,
     /// Threads that are traced.
     threads: BTreeSet<u32>,
-    /// Whether the file systems' own events are to be had.
+    /// `true` if the kernel has the trace events of the file systems.
     has_writes: bool,
     lost: u64,
 }
 
 impl Tracefs {
-    /// Makes an instance of tracing that waits for what is to be traced.
+    /// Makes a tracing instance in which no task is traced yet.
     ///
     /// # Errors
-    /// In words: when this process may not trace, or the kernel lacks the events of the page cache.
+    /// When this process may not trace, or the kernel lacks the events of the page cache. The error is a message for
+    /// the user.
     pub fn new() -> Result<Self, String> {
         let instance = Instance::new()?;
         let mut layouts = Layouts::new();
@@ -90,7 +93,7 @@ impl Tracefs {
         })
     }
 
-    /// Traces the threads of a process that run already.
+    /// Starts to trace the existing threads of a process.
     fn add(&mut self, process: u32) {
         for entry in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
             let thread = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());

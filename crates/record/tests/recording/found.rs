@@ -1,4 +1,4 @@
-//! What a recording found, as lines.
+//! The requests that a recording found, as lines of text.
 
 use record::memory::Watch;
 use record::{Error, Means, Options, Recorded, Target};
@@ -10,13 +10,13 @@ use trace::{Operation, Trace};
 /// The requests that concern files of a folder: `read name 0+4096`.
 #[derive(Debug)]
 pub struct Found {
-    /// One for each request.
+    /// A line for each request.
     pub lines: Vec<String>,
-    /// Operation, name, offset and length of each.
+    /// Operation, file name, offset and length of each request.
     pub requests: Vec<(Operation, String, u64, u64)>,
     /// Number of tasks, threads included.
     pub tasks: usize,
-    /// What was not seen.
+    /// The activities that the recording could not see, in words.
     pub not_seen: Vec<String>,
 }
 
@@ -67,12 +67,13 @@ impl Found {
         Self { lines: requests.iter().map(line).collect(), requests, tasks, not_seen: recorded.not_seen }
     }
 
-    /// Returns whether there is such a request.
+    /// Returns whether the recording has a request with the text `line`.
     pub fn has(&self, line: &str) -> bool {
         self.lines.iter().any(|it| it == line)
     }
 
-    /// Returns how many bytes of a file were concerned, each exactly once; panics if one was twice.
+    /// Returns the number of bytes of the file `name` that requests of the kind `operation` cover. Panics if two
+    /// requests cover the same byte.
     pub fn covered(&self, operation: &str, name: &str) -> u64 {
         let mut ranges = self.requests.iter().filter(|it| it.0.name() == operation && it.1 == name).collect::<Vec<_>>();
         ranges.sort_by_key(|it| it.2);

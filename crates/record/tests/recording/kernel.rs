@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-/// Runs a recording; `None`, with a notice, where tracing is not to be had.
+/// Returns the result of a recording by tracefs. Prints a notice and returns `None` if this process may not trace.
 fn permitted(found: Result<record::Recorded, Error>) -> Option<record::Recorded> {
     match found {
         Ok(recorded) => Some(recorded),

@@ -115,7 +115,7 @@ fn the_record_says_what_memory_and_disks_were_like() {
     }
 }
 
-/// Returns whether the program is there; says it when not.
+/// Returns whether a program is installed. Prints a message if it is not.
 fn is_there(program: &str) -> bool {
     let is_there = record::elf::find(program).is_some();
     if !is_there {

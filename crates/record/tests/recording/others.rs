@@ -1,4 +1,5 @@
-//! Programs of others, if they are installed: what strace saw of the same run is what was recorded.
+//! Records programs that are not part of Highwater, if they are installed. The requests must equal those that strace
+//! reports for the same run.
 
 use crate::found::{Found, recorded};
 use crate::is_there;
@@ -8,7 +9,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use trace::{Operation, Options};
 
-/// Makes a program that needs no loader and ends at once; `None` on other machines than x86-64.
+/// Makes a static program that ends at once, and returns its path; `None` on processors other than x86-64.
 pub fn static_program(folder: &TempDir) -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return None;

@@ -1,4 +1,4 @@
-//! A program of the tests themselves: this test binary, started again, does what the environment names.
+//! Records this test binary itself: it is started again, and does what an environment variable names.
 
 use crate::found::{Found, record};
 use record::Means;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const WHAT: &str = "RECORDING_TEST_WHAT";
 const PAGE: usize = 4096;
 
-/// Records this binary while it does `what`.
+/// Records this test binary while it runs the action `what`.
 fn own(folder: &TempDir, what: &str, pages_open: u64) -> Found {
     let program = env::current_exe().unwrap().display().to_string();
     let place = format!("{WHAT}={what} {}", folder.path().display());
@@ -26,7 +26,8 @@ fn own(folder: &TempDir, what: &str, pages_open: u64) -> Found {
     Found::read(folder, recorded)
 }
 
-/// The program. As a test it does nothing.
+/// The recorded program, which performs the actions that an environment variable names. Without the variable, it does
+/// nothing.
 #[test]
 fn program() {
     let Ok(text) = env::var(WHAT) else { return };
@@ -109,7 +110,7 @@ fn each_call_is_one_request() {
     assert_eq!(found.lines, expected);
 }
 
-/// Maps a whole file.
+/// Maps the first `bytes` bytes of a file as a shared mapping. Returns the address of the mapping.
 fn map(file: &File, bytes: usize, is_writable: bool) -> *mut u8 {
     let prot = libc::PROT_READ | if is_writable { libc::PROT_WRITE } else { 0 };
     // SAFETY: a new mapping where the system likes.
@@ -212,7 +213,8 @@ fn nothing_of_several_threads_is_lost() {
     assert!(found.tasks >= 5, "{}", found.tasks);
 }
 
-/// Reads a byte at the shared position in a child, by calls that are safe after a fork, and ends it with `_exit`.
+/// Forks a child that reads bytes at the file position that it shares with its parent, and then calls `_exit`. The
+/// child makes no other calls, because these two are safe after a fork.
 fn fork(folder: &Path) {
     let path = CString::new(folder.join("a").as_os_str().as_bytes()).unwrap();
     let mut byte = [0_u8; 8];
@@ -250,7 +252,7 @@ fn crashes_and_immediate_ends_lose_nothing() {
     }
 }
 
-/// Has 32 MiB, of which it touches 8 over and over.
+/// Allocates 32 MiB of memory, and touches the first 8 MiB again and again for 0.8 s.
 fn memory() {
     let mut memory = vec![1_u8; 32 << 20];
     let end = std::time::Instant::now() + std::time::Duration::from_millis(800);

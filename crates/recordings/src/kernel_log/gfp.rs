@@ -75,9 +75,9 @@ pub struct Gfp {
     pub highest: ZoneKind,
     /// The mobility of the requested pages.
     pub mobility: Mobility,
-    /// Whether the request may wait for reclaim.
+    /// True if the request may wait for reclaim.
     pub may_sleep: bool,
-    /// Whether the request may go below the min mark, into the reserve for urgent requests (`__GFP_HIGH`).
+    /// True if the request may go below the min mark, into the reserve for urgent requests (`__GFP_HIGH`).
     pub is_high: bool,
 }
 

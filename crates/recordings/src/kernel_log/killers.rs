@@ -47,7 +47,8 @@ pub(super) const SIGNS: [&str; 9] = [
     "has been killed by the OOM killer",
 ];
 
-/// Facts from earlier lines of user-space killers that belong to a victim in a later line.
+/// Facts that user-space killers such as `earlyoom` logged in earlier lines. They belong to the victim that a later
+/// line reports.
 #[derive(Default)]
 pub(super) struct Killers {
     /// Available memory and free swap as `earlyoom` last reported them.

@@ -111,7 +111,8 @@ fn is_iso_time(word: &str) -> bool {
         && word.contains(':')
 }
 
-/// Returns the time at the start of a logger's prefix. It ends with the first word that has colons.
+/// Returns the time at the start of a logger's prefix. The time ends with the first word that begins with a digit and
+/// has a colon; none if none of the first six words does.
 fn time_of(before: &str) -> Option<&str> {
     let mut end = 0;
     for piece in before.split_inclusive(' ').take(6) {

@@ -71,9 +71,9 @@ pub struct Report {
     pub kind: Kind,
     /// The line at which the report begins, from 1.
     pub line: usize,
-    /// The time as the log has it; none if the line has no time.
+    /// The time at the beginning of the report's first line, as the log prints it; none if this line has no time.
     pub at: Option<String>,
-    /// The task that requested memory.
+    /// The task that requested memory; none if unknown.
     pub task: Option<String>,
     /// The allocation flags of the request, which state the memory that the request may use; none if unknown.
     pub gfp: Option<Gfp>,
@@ -81,7 +81,8 @@ pub struct Report {
     pub order: Option<i32>,
     /// The nodes that the request may use; none means all.
     pub nodes: Option<BTreeSet<u32>>,
-    /// The reason why nodes are restricted: `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`, `CONSTRAINT_MEMCG`.
+    /// The kernel's name for the restriction of the request that exhausted memory: `CONSTRAINT_CPUSET` or
+    /// `CONSTRAINT_MEMORY_POLICY` (to some nodes), or `CONSTRAINT_MEMCG` (to a cgroup).
     pub constraint: Option<String>,
     /// The part of the report about the cgroup at its limit; none if no cgroup reached its limit.
     pub cgroup: Option<CgroupReport>,
@@ -103,16 +104,16 @@ pub struct Report {
     pub slabs: BTreeMap<String, u64>,
     /// Processes that the OOM killer killed because of the lack of memory that is reported.
     pub kills: Vec<Kill>,
-    /// Whether the kernel panicked because no process was left to kill.
+    /// True if the kernel panicked because no process was left to kill.
     pub has_panicked: bool,
 }
 
 /// The part of a report about a cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupReport {
-    /// The cgroup at its limit.
+    /// The path of the cgroup whose limit was reached; none if the log does not name it.
     pub limited: Option<String>,
-    /// The cgroup of the killed process.
+    /// The path of the killed process's cgroup; none if the log does not name it.
     pub of_task: Option<String>,
     /// The limits of the cgroup, by the names of the resources: `memory`, `swap`, `memory+swap`, `kmem`.
     pub limits: BTreeMap<String, Limit>,
@@ -123,9 +124,9 @@ pub struct CgroupReport {
 /// The limit of one resource of a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// Usage, KiB.
+    /// Usage of the resource by the cgroup, KiB.
     pub usage_kib: u64,
-    /// Limit, KiB; none if unlimited.
+    /// Largest usage that the cgroup may have, KiB; none if unlimited.
     pub limit_kib: Option<u64>,
     /// Number of times that the usage reached the limit (`failcnt`).
     pub failures: u64,
@@ -196,7 +197,7 @@ pub struct Task {
 /// A killed process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kill {
-    /// The number of the line that reports the kill, from 1.
+    /// Number of the log's line that reports the kill. The first line is 1.
     pub line: usize,
     /// The process's number.
     pub pid: u64,
@@ -204,7 +205,7 @@ pub struct Kill {
     pub name: String,
     /// The process's memory, KiB, as far as reported: `anon-rss`, `file-rss`, `shmem-rss`, `total-vm`, `pgtables`.
     pub kib: Numbers,
-    /// Whether the process was killed at the limit of a cgroup.
+    /// True if the process was killed at the limit of a cgroup.
     pub is_of_cgroup: bool,
 }
 
@@ -220,13 +221,13 @@ impl Kill {
 /// A task that the kernel reported as blocked for long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// The number of the line that reports the task, from 1.
+    /// Number of the log's line that reports the task. The first line is 1.
     pub line: usize,
     /// The task's name and number: `jbd2/sda1-8:312`.
     pub task: String,
     /// The task was blocked for at least this time, s.
     pub seconds: u64,
-    /// Whether the task's stack trace has functions of reclaim.
+    /// True if the task's stack trace has functions of reclaim.
     pub is_in_reclaim: bool,
 }
 
@@ -239,7 +240,7 @@ pub struct Stuck {
     pub task: String,
     /// Time for which the task ran, s.
     pub seconds: u64,
-    /// Whether the task's stack trace has functions of reclaim, or the task is kswapd or kcompactd.
+    /// True if the task's stack trace has functions of reclaim, or if the task is kswapd or kcompactd.
     pub is_in_reclaim: bool,
 }
 

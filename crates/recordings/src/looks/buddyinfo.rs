@@ -45,7 +45,7 @@ pub struct Pagetypeinfo {
     pub blocks: Buddyinfo,
     /// Node, zone and migrate type of each line that was added to the sums.
     met: Vec<(u32, String, String)>,
-    /// Whether the heading `Number of …` has been read. The lines below it count all pageblocks of each migrate type,
+    /// True if the heading `Number of …` has been read. The lines below it count all pageblocks of each migrate type,
     /// and not free blocks.
     is_behind: bool,
 }

@@ -16,8 +16,8 @@ pub struct CgroupFiles {
     /// The path of the cgroup, taken from the paths of its files; none if the files were named without a path.
     pub path: Option<String>,
     /// The numbers in each file, by the name of the file (such as `memory.stat`) and then by the name of the number
-    /// (such as `anon`). If a file has only one number, the number has the empty name. If such a file says `max`, it
-    /// has no number here.
+    /// (such as `anon`). If a file has only one number, the number has the empty name. A file that has only the word
+    /// `max` has no number here; `unlimited` names it.
     pub files: BTreeMap<String, Numbers>,
     /// Names of the files that have only the word `max`.
     pub unlimited: Vec<String>,

@@ -160,9 +160,9 @@ fn read<L: Look>(
     Ok(looks.into_iter().map(|look| format::Told::Look(told(look))).collect())
 }
 
-/// Reads files of cgroups. If a line does not say which file it is from, a command before the line or the name of the
-/// file that is read may say so. Also reads PSI that belongs to no file of a cgroup. The command or the name of the
-/// file then states the resource of this PSI.
+/// Reads texts of files of cgroups. If a line does not show which cgroup file it is from, the command before the line
+/// or the name of the input file may show this. Also reads pressure (PSI) that is from no file of a cgroup. The
+/// resource of this pressure follows from the command or from the name of the input file.
 fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
     let mut told = Vec::new();

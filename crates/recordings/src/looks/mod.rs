@@ -95,14 +95,14 @@ impl Resource {
     }
 }
 
-/// Says what a reader ([`Look`]) did with a line that it was given.
+/// The result of giving a line to a reader ([`Look`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// The line belongs to the text that is being read.
     Yes,
     /// The line does not belong to any text of the reader's kind.
     No,
-    /// The line was not read, since it begins another text of the kind that this reader reads.
+    /// The reader did not take the line, because the line begins the next text of the reader's kind.
     Next,
 }
 
@@ -125,8 +125,8 @@ pub trait Look: Default {
     }
 }
 
-/// Reads all texts of one kind that occur among some lines, in order. Calls `left_out` with each line that belongs to
-/// no such text, except for blank lines.
+/// Reads all texts of the kind `L` in `lines`, in their order. Calls `left_out` with each line that belongs to no text
+/// of this kind, except for blank lines.
 pub fn all<'a, L: Look, T: 'a>(
     lines: impl IntoIterator<Item = &'a T>,
     text: impl Fn(&T) -> &str,

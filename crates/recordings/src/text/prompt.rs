@@ -42,7 +42,7 @@ const TOOLS: [&str; 29] = [
     "nmon",
 ];
 
-/// Shell commands that are not in the list above, and that are recognised only after a prompt.
+/// Shell commands that are not in [`TOOLS`], and that are recognised only after a prompt.
 const OTHERS: [&str; 38] = [
     "ls",
     "cd",

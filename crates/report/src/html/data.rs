@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// Largest number of bytes that the counters of a page take. With this limit a page stays under 2 MB.
 const COUNTERS_BYTES_MAX: usize = 700_000;
 
-/// Smallest share of a column's time for which a call is shown in a flame graph. Calls that took less are left out.
+/// Smallest share of a column's time, as a fraction, for which a call is shown in a flame graph. Calls that took less
+/// are left out.
 const FLAME_LEAST: f64 = 0.000_2;
 
 /// The form of a chart's lines.
@@ -28,7 +29,7 @@ pub enum Shape {
 pub struct Chart {
     /// Subject and unit of the chart.
     pub caption: String,
-    /// Name and unit of the horizontal quantity.
+    /// Name and unit of the quantity on the horizontal axis.
     pub across: String,
     /// Names of the lines.
     pub names: Vec<String>,
@@ -84,7 +85,7 @@ impl Chart {
 /// Counters of runs over time.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
-    /// Name and unit of the horizontal quantity.
+    /// Name and unit of the quantity on the horizontal axis.
     pub across: String,
     /// For each run, the name of its column, the times at which the counters were read, and the values of each counter
     /// at these times.
@@ -129,7 +130,7 @@ impl Counters {
         this
     }
 
-    /// Returns whether there are no counters.
+    /// Returns whether no run has the values of a counter.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.iter().all(|(.., values)| values.is_empty())
@@ -184,7 +185,7 @@ impl Flame {
         Self { column: column.to_owned(), root }
     }
 
-    /// Returns whether the column spent no time.
+    /// Returns whether the column's profile has no CPU time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.root.total_ns() == 0

@@ -32,7 +32,7 @@ const CHART_LICENSE: &str = include_str!("uplot/LICENSE");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; \
                       form-action 'none'";
 
-/// A report as a page.
+/// A report as an HTML page.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// Title of the page.
@@ -83,7 +83,7 @@ pub enum Part {
         caption: String,
         /// Cells of the table.
         grid: Grid,
-        /// Whether the table is folded at first.
+        /// True if the table is folded at first.
         is_folded: bool,
     },
     /// Several charts below each other.

@@ -97,11 +97,11 @@ pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The part of a text that is placed at the given coordinates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// The beginning of the text.
+    /// The beginning of the text lies at the coordinates.
     Start,
-    /// The middle of the text.
+    /// The middle of the text lies at the coordinates.
     Middle,
-    /// The end of the text.
+    /// The end of the text lies at the coordinates.
     End,
 }
 
@@ -129,11 +129,11 @@ pub fn bold(ink: Ink, size: i32, anchor: Anchor) -> TextStyle<'static> {
 /// The symbol that stands for a series, in the picture and in its legend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A line.
+    /// The symbol is a line.
     Line,
-    /// An area.
+    /// The symbol is a filled area.
     Area,
-    /// A point.
+    /// The symbol is a point.
     Point,
 }
 

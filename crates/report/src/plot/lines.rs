@@ -33,7 +33,7 @@ pub struct Panel {
 pub struct Plot {
     /// The panel that shows the quantity.
     pub panel: Panel,
-    /// Name and unit of the horizontal quantity.
+    /// Name and unit of the quantity on the horizontal axis.
     pub across: String,
 }
 

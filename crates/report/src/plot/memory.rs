@@ -184,7 +184,7 @@ fn draw(title: &str, about: Vec<String>, runs: &[&RunMemory], time: Time) -> Str
     })
 }
 
-/// Returns the marked moments of a run with their names. Returns at most as many as have room side by side.
+/// Returns the marked moments of a run with their names, but at most as many as fit side by side.
 fn marked(run: &RunMemory) -> impl Iterator<Item = (&str, &Moment)> {
     let room = (WIDTH - 2 * MARGIN + APART) / MAP;
     run.moments.iter().filter_map(|moment| Some((moment.mark.as_deref()?, moment))).take(room as usize)

@@ -52,8 +52,8 @@ fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// Returns the CPU, the start and the end of the longest time without interrupts. Only times that began before the last
-/// packet was done count, and if `range` is given, only those that overlap it. Returns none if there is no such time.
+/// Returns the CPU, the start and the end of the longest time without interrupts. A time counts only if it began before
+/// the last packet was done and, if `range` is given, overlaps this range. Returns none if there is no such time.
 fn longest(slices: &[Slice], range: Option<(f64, f64)>) -> Option<(usize, f64, f64)> {
     let packets = slices.iter().filter(|slice| matches!(slice.what, Activity::Packet { .. }));
     let last = packets.map(|slice| slice.to).max()?;

@@ -7,7 +7,7 @@ pub struct Axis {
     pub from: f64,
     /// The figure at the end of the axis.
     pub to: f64,
-    /// Whether the axis is logarithmic.
+    /// True if the axis is logarithmic.
     pub is_log: bool,
 }
 

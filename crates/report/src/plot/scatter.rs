@@ -22,7 +22,7 @@ pub struct Dot {
     pub x: f64,
     /// The figure that determines the point's vertical place.
     pub y: f64,
-    /// Whether the two figures differ by at most the factor of the plot. If not, the point is drawn as a ring.
+    /// True if the two figures differ by at most the factor of the plot. If not, the point is drawn as a ring.
     pub is_met: bool,
 }
 
@@ -91,7 +91,7 @@ impl Scatter {
         text(area, &self.up, (MARGIN + 8, (top + bottom) / 2), &style);
     }
 
-    /// Draws the area of the points whose two figures are near to each other.
+    /// Draws the area of the points whose two figures differ by at most the factor of the plot.
     fn band(&self, area: &Area<'_>, axis: Axis, across: &dyn Fn(f64) -> i32, up: &dyn Fn(f64) -> i32) {
         let Axis { from, to, .. } = axis;
         let factor = self.factor.max(1.0);

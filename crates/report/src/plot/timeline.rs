@@ -19,9 +19,9 @@ const NEAR: i32 = 1;
 /// An event, drawn as a bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
-    /// Start of the event.
+    /// Start of the event, in the unit of the time axis.
     pub from: f64,
-    /// End of the event.
+    /// End of the event, in the unit of the time axis.
     pub to: f64,
     /// Color of the bar.
     pub ink: Ink,

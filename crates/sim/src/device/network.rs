@@ -24,12 +24,12 @@ pub struct NetworkConfig {
     pub packet: Nanos,
     /// The rule that says when the card's CPU answers packets if it also ends disk requests.
     pub turn: Turn,
-    /// Shortest period with interrupts off on the card's CPU that is kept. [`crate::Sim::off_windows`] returns the kept
-    /// periods.
+    /// A period with interrupts off, on the CPU that takes the card's interrupts, is recorded if it is at least this
+    /// long. [`crate::Sim::off_windows`] returns the recorded periods.
     pub keep_from: Nanos,
 }
 
-/// Says when a CPU answers packets, if the same CPU also ends disk requests.
+/// The order in which a CPU answers packets and ends disk requests, if the same CPU does both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turn {
@@ -60,7 +60,7 @@ pub struct OffWindow {
 }
 
 impl OffWindow {
-    /// Returns the length of the period.
+    /// Returns the time for which the CPU took no interrupts.
     #[must_use]
     pub fn length(self) -> Nanos {
         self.to.since(self.from)

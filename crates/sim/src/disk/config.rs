@@ -207,7 +207,7 @@ enum ElevatorName {
     Cfq,
 }
 
-/// The table of constants of an elevator that has none.
+/// The empty table of constants of an elevator that has no constants.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoConstants {}
@@ -300,7 +300,7 @@ pub struct CfqConfig {
     pub fifo_expire_sync_ms: Sourced<u64>,
     /// If the oldest background request is at least this old, a background slice begins with it. Default 250 ms.
     pub fifo_expire_async_ms: Sourced<u64>,
-    /// What happens to a synchronous request that arrives in a background slice.
+    /// The treatment of a synchronous request that arrives in a background slice.
     pub sync_arrival: SyncArrival,
 }
 
@@ -318,7 +318,7 @@ impl Default for CfqConfig {
     }
 }
 
-/// What happens to a synchronous request that arrives while background requests are served.
+/// The treatment of a synchronous request that arrives while background requests are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncArrival {
@@ -466,7 +466,7 @@ impl FlashConfig {
 pub struct ConfigError {
     /// Path of the key within the disk's table.
     pub key: &'static str,
-    /// The value found.
+    /// The value that the key has.
     pub value: u64,
     /// The bound that the value breaks, in words.
     pub bound: String,

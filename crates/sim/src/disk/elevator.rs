@@ -200,11 +200,11 @@ pub(super) struct Cfq {
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,
-    /// `true` if the elevator was asked when no request waited, and has not chosen a request since.
+    /// `true` if the elevator was asked for a request while none waited, and has chosen no request since.
     ran_empty: bool,
     /// Time at which a synchronous request was last completed.
     sync_completed: Option<Nanos>,
-    /// For each group, the block from which its sweep continues.
+    /// For each group (synchronous requests, background requests), the block from which the group's sweep continues.
     position: [u64; 2],
 }
 

@@ -364,7 +364,7 @@ impl Disk {
     }
 }
 
-/// Says whether [`Disk::run`] stops before the work that is due exactly at the given time, or also does it.
+/// The end of a call of [`Disk::run`]: before the work that is due exactly at the given time, or after this work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Before,

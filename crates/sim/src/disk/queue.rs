@@ -35,7 +35,7 @@ impl Class {
     pub(super) const SYNC: &'static [Self] = &[Self::Read, Self::SyncWrite];
     /// The classes of requests that no task waits for.
     pub(super) const BACKGROUND: &'static [Self] = &[Self::BackgroundWrite];
-    /// The class of reads.
+    /// All classes of reads: there is a single one.
     pub(super) const READS: &'static [Self] = &[Self::Read];
     /// The classes of writes.
     pub(super) const WRITES: &'static [Self] = &[Self::SyncWrite, Self::BackgroundWrite];
@@ -298,7 +298,8 @@ impl Queue {
         classes.iter().all(|&class| self.waiting[class as usize].entries.is_empty())
     }
 
-    /// Returns the oldest waiting entry of these classes, and the time at which it was submitted.
+    /// Returns the oldest waiting entry of the classes `classes`, and the time at which it was submitted; `None` if no
+    /// such entry waits.
     pub(super) fn oldest(&self, classes: &[Class]) -> Option<(Key, Nanos)> {
         let firsts = classes.iter().filter_map(|&class| {
             let (&id, entry) = self.waiting[class as usize].entries.first_key_value()?;

@@ -1,9 +1,10 @@
 //! A disk with one arm. The cost of a request follows from the positions of the arm and the platter.
 //!
-//! A request that continues the last one in the same direction costs only its transfer, and a command if the disk was
-//! idle in between. Any other request costs a command, a seek by distance, the rotation to its first block, and its
-//! transfer. The platter's position is the time modulo one revolution. So the start time determines the block under the
-//! head, and no random number is needed.
+//! A request costs only the time of its transfer if it begins at the block where the last request ended and has the
+//! same operation (read or write). If the disk was idle in between, it also costs the time of a command. Any other
+//! request costs a command, a seek by distance, the rotation to its first block, and its transfer. The platter's
+//! position is the time modulo one revolution. So the start time determines the block under the head, and no random
+//! number is needed.
 //!
 //! Next: [`super::flash`], the other model.
 

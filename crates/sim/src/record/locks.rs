@@ -14,9 +14,9 @@ pub struct LockStatistics {
     pub acquisitions: u64,
     /// Number of acquisitions that found the lock held.
     pub contended: u64,
-    /// Total time spent spinning.
+    /// Total time that tasks and handlers spent spinning for the locks.
     pub wait_total: Nanos,
-    /// Longest spin.
+    /// Longest time that a task or handler spun for a lock.
     pub wait_max: Nanos,
     /// Total time for which locks were held.
     pub hold_total: Nanos,

@@ -1,13 +1,13 @@
 //! Pressure stall information: the time that tasks were stalled for lack of memory, of the machine and of each memory
 //! control group (mechanisms/pressure, 2 to 5).
 //!
-//! Each CPU counts the tasks that are on it: those that run or wait for it, and sleeping tasks that ran there last. On
-//! a CPU, *some* is the time in which a task is stalled. *Full* is the time in which a task is stalled and none works:
-//! a task that can run works, unless it is stalled itself or a stalled task of the group has the CPU. The times of CPUs
-//! are averaged, each with the time in which the CPU was not idle as its weight. A [`Sum`] computes this average at the
-//! end of each period, and when a task reads the figures.
+//! Each CPU counts the tasks that are on it: tasks that run on it or wait for it, and sleeping tasks that ran on it
+//! last. On a CPU, *some* is the time in which at least one task is stalled. *Full* is the time in which a task is
+//! stalled and no task works. A task works if it can run, except in two cases: the task itself is stalled, or a stalled
+//! task of the group has the CPU. The times of all CPUs are averaged. The weight of a CPU is the time in which it was
+//! not idle. A [`Sum`] computes this average at the end of each period, and when a task reads the figures.
 //!
-//! Tasks of the kernel are excluded: they are neither stalled nor do they work.
+//! Tasks of the kernel are left out: they count neither as stalled nor as working.
 
 use crate::clock::{nanos, picos};
 use machine::Nanos;
@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 
-/// What a task contributes to the pressure (PSI) of the CPU on which it runs or last ran.
+/// The contribution of a task to the pressure (PSI) of the CPU on which the task runs or last ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The task sleeps, has ended, or is a task of the kernel.
@@ -36,8 +36,8 @@ pub(crate) enum Part {
 /// was not idle.
 type Times = [u64; 3];
 
-/// For one CPU and one group: the numbers of the group's tasks that run or wait on the CPU, by what they contribute,
-/// and the CPU's times up to `since`, ps.
+/// The state of one CPU for one group: how many of the group's tasks on the CPU are in each state of [`Part`], and the
+/// CPU's [`Times`] up to the time `since`, ps.
 #[derive(Debug, Default)]
 struct OnCpu {
     working: Cell<u32>,
@@ -187,8 +187,8 @@ impl GroupPressure {
         std::iter::successors(Some(self), |group| group.parent.as_deref())
     }
 
-    /// Takes a task off the counts of the CPU `before.1`, and adds it to the counts of the CPU `after.1`. `before.0`
-    /// and `after.0` are what the task contributed and what it contributes now.
+    /// Takes a task off the counts of the CPU `before.1`, where the task counted as `before.0`. Adds it to the counts
+    /// of the CPU `after.1`, where it counts as `after.0` from now on.
     pub(crate) fn change(&self, now: u64, before: (Part, usize), after: (Part, usize)) {
         self.advance(now);
         for ((part, cpu), more) in [(before, -1), (after, 1)] {

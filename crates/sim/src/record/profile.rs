@@ -88,8 +88,8 @@ impl Profile {
         self.0.borrow().path(node)
     }
 
-    /// Returns sorted lines `path ns`, without paths whose time is 0. `time` computes the time of a path from two
-    /// others: its time on the CPU and its time asleep.
+    /// Returns a line `path ns` for each call path whose time is not 0, sorted. `time` computes the time of a call path
+    /// from the path's time on the CPU and the path's time asleep.
     pub(crate) fn folded(&self, time: fn(on_cpu: u64, off_cpu: u64) -> u64) -> Vec<String> {
         let tree = self.0.borrow();
         let mut lines: Vec<String> = Vec::new();

@@ -53,7 +53,7 @@ pub struct Trace {
 pub struct Noted {
     /// Time of the note.
     pub at: Nanos,
-    /// Task of the note.
+    /// Task that made the note.
     pub task: TaskId,
     /// The note.
     pub note: Note,
@@ -62,9 +62,9 @@ pub struct Noted {
 /// An activity with its begin and end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Begin of the slice.
+    /// Time at which the slice begins.
     pub from: Nanos,
-    /// End of the slice.
+    /// Time at which the slice ends.
     pub to: Nanos,
     /// Activity of the slice.
     pub what: Activity,
@@ -120,14 +120,14 @@ pub enum Activity {
     Function {
         /// The task that was in the function.
         task: TaskId,
-        /// The function in which the task was.
+        /// The function that the task was executing.
         func: Func,
     },
-    /// A task slept and gave a reason for that.
+    /// A task slept, for a reason that the task gave.
     Wait {
         /// The task that slept.
         task: TaskId,
-        /// The reason that the task gave.
+        /// The reason for the sleep, as the task stated it.
         reason: WaitReason,
     },
     /// A request was under way, from its submission until a handler ended it. Merged requests are one slice, which

@@ -51,7 +51,7 @@ pub(crate) struct Turn {
 /// The running task or handler about which a schedule decides.
 #[derive(Clone, Copy)]
 pub(crate) struct Runner {
-    /// The task; `None` if a handler runs.
+    /// The running task; `None` if an interrupt handler runs.
     pub(crate) task: Option<TaskId>,
     /// `true` if another task could run but does not, because it has no CPU or is held back by its rank.
     pub(crate) holds_back: bool,
@@ -74,8 +74,8 @@ pub(crate) trait Schedule {
     /// Returns the decision about the running task or handler at a point of the run.
     fn turn(&mut self, runner: Runner, at: Point) -> Turn;
 
-    /// Draws the CPU that gets a lock, if a lock is handed over at random. `waiting` CPUs wait for the lock; returns
-    /// the place of the drawn one among them, from 0.
+    /// Draws the CPU that gets a lock, if a lock is handed over at random. `waiting` CPUs wait for the lock. Returns
+    /// the place of the drawn CPU among the waiting CPUs, from 0.
     fn winner(&mut self, waiting: u64) -> u64;
 }
 

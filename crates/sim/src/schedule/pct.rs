@@ -35,8 +35,8 @@ const FALLEN: u64 = 1 << 63;
 pub(crate) struct Priorities {
     patience: u64,
     chance: Rng,
-    /// Steps at which the order is still to change. Each has the rank that the task running at this step gets. The
-    /// earliest step is the last in the list.
+    /// The steps at which the order of tasks is still to change, each with the rank that the running task gets at this
+    /// step. The earliest step is last.
     changes: Vec<(u64, u64)>,
     /// The rank of the task that was the last to fall to the lowest priority. The next task that falls gets a higher
     /// rank, which is a still lower priority.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 pub struct Decisions {
     is_by_rank: bool,
     sees_steps: bool,
-    /// The decisions, each with the number of times that the schedule had been asked before. This number includes the
-    /// times when the schedule decided to continue unchanged.
+    /// The decisions, each with the number of times that the schedule had been asked for a decision before. This number
+    /// includes the times when the schedule decided to change nothing.
     answers: Vec<(u64, Answer)>,
 }
 

@@ -6,7 +6,7 @@ use report::{grid, markdown};
 
 use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
 
-/// Says whether tables are laid out for a terminal or written as Markdown.
+/// The form of tables: laid out for a terminal, or written as Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Tables for a terminal, whose columns are separated by blanks.

@@ -1,4 +1,4 @@
-//! The size of a run with a guest.
+//! The machine, scale and parameters of runs on the ground `guest`, where full size would take too long.
 
 use super::{Request, Set};
 use catalogue::experiment::OnGuest;
@@ -7,10 +7,11 @@ use catalogue::library;
 use placed::Error;
 
 impl Request {
-    /// Returns the request at the size that its experiment states for runs with a guest, with a note about it. If no
-    /// ground is a guest, returns the request unchanged. The reason for this size is that an emulated guest is slow: it
-    /// takes many minutes for the full size, and does almost no work in a run of fixed duration. All grounds get the
-    /// guest's size, so that runs are comparable. Values that the user gave are not replaced.
+    /// Returns the request with the machine, scale and parameters that the experiment states for runs with a guest, and
+    /// with a note that says so. If no ground is a guest, returns the request unchanged. Guests need a smaller size
+    /// because an emulated guest is slow: a run of full size takes many minutes, and a run of fixed duration does
+    /// almost no work. All grounds get the size for guests, so that runs are comparable. Values that the user gave are
+    /// not replaced.
     ///
     /// # Errors
     /// When the experiment cannot be read.

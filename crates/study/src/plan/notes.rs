@@ -9,8 +9,8 @@ use grounds::job::Job;
 use std::collections::BTreeMap;
 
 impl Plan {
-    /// Returns a line for each setting by the user that the runs of some columns do not read. The line states the
-    /// reason.
+    /// Returns a line for each setting that the user gave, but that the runs of some columns do not read. The line
+    /// states the reason.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let mut found: Vec<(String, Vec<usize>)> = Vec::new();

@@ -26,7 +26,7 @@ const GROUP_ROWS: [&str; 4] = ["memory.peak", "pgscan", "pgsteal", "max"];
 
 /// A run of one of several plans, and its place in the order of the runs of all plans.
 struct Turn<'p> {
-    /// Number of the run among the runs of all plans.
+    /// Position of the run among the runs of all plans.
     number: usize,
     plan: &'p Plan,
     run: &'p Run,

@@ -68,7 +68,7 @@ impl Key {
 /// The keys of the runs in one column, which differ only in their seeds.
 #[derive(Clone, Debug)]
 pub struct SeedKeys {
-    /// The identity with an arbitrary seed.
+    /// The identity of any of the runs. Only its seed differs from run to run.
     identity: Identity,
     /// The key's text before the line of the seed.
     before: String,

@@ -36,7 +36,8 @@ pub struct StoredRun {
 }
 
 impl StoredRun {
-    /// Returns whether this run has the outcome `outcome`, as a run with an equal key must.
+    /// Returns whether the figures, the fingerprint and the virtual time of this run equal those of `outcome`. They
+    /// must be equal if both runs have equal keys.
     #[must_use]
     pub fn agrees(&self, outcome: &Outcome) -> bool {
         let figures = |outcome: &Outcome| {
@@ -228,8 +229,8 @@ impl Store {
         Ok(Some(run))
     }
 
-    /// Writes the file of a run and syncs it to the disk. If this fails, the file does not exist in part: it is
-    /// complete or not there.
+    /// Writes the file of a run and syncs it to the disk. If a step fails, the file is either complete or absent, never
+    /// a part.
     fn write(&self, hash: &str, bytes: &[u8]) -> Result<(), Failure> {
         let path = self.path(hash);
         let written = Draft::beside(&path).and_then(|draft| {

@@ -2,8 +2,8 @@
 //! `8,0  3  1  0.000000000  697  Q  WS 223490 + 8 [kjournald]`: device, CPU, number, time, process, action, kind, first
 //! sector, number of sectors, command.
 //!
-//! A request appears once for each of its actions. Taken are those with the first of the actions Q (queued), D (issued),
-//! C (complete) that the start of the input has. The summary at the end is skipped.
+//! The output has a line for each action of a request. Only the lines of one action are read: Q (queued) if the start
+//! of the input has it, or else D (issued), or else C (complete). The summary at the end is skipped.
 
 use super::text::{SECOND, first_fields, lossy, micros, number};
 use super::{Format, Opened, most_lines};

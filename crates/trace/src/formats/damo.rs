@@ -1,9 +1,10 @@
 //! Text of `damo report raw` (`damo report access --raw_form`): the snapshots of a record of DAMON. The binary and JSON
-//! files of `damo record` are not read, since their form depends on the version; the text is the same in all.
+//! files of `damo record` are not read, because their form depends on the version of `damo`. The text has the same form
+//! in all versions.
 //!
 //! A region that was seen to be accessed in a snapshot becomes one load of the whole region at the end of the snapshot.
-//! DAMON samples one page of each region, so this is an upper bound of what was touched. Addresses are offsets in a
-//! file for each target.
+//! DAMON samples one page of each region, so the load is an upper bound of the memory that was touched. Addresses are
+//! offsets in a file for each target.
 
 use super::text::{SECOND, fields, hex, lossy, micros, number};
 use super::{Format, Opened};

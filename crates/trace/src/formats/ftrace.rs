@@ -11,10 +11,10 @@
 //!
 //! Other events are skipped. Files are named `major:minor inode`, the inode in hexadecimal.
 //!
-//! A read of the kernel asks for its pages in several steps. Each step is an event, whose range reaches from the first
-//! page that is left to the end of the whole read, and that end may lie past the end of the file. So a read is held back
-//! until its task does something else, at most 100 ms: steps with the same end are merged, and the range is cut to the
-//! file ([`Ends`]).
+//! The kernel fetches the pages of one read in several steps, and each step is an event. The range of the event reaches
+//! from the first page that is not fetched yet to the end of the whole read, which may lie past the end of the file.
+//! Therefore a read is held back until its task does something else, at most 100 ms. Steps with the same end are merged
+//! meanwhile. Then the range is cut at the end of the file ([`Ends`]).
 
 use super::text::{SECOND, fields, hex, lossy, micros, number};
 use super::{Format, Opened, most_lines};
@@ -37,7 +37,7 @@ pub static FORMAT: Format = Format {
     },
 };
 
-/// Longest time that a read is held back, µs.
+/// Longest time, µs, for which a read is held back so that its steps can be merged.
 const HELD_US: u64 = 100_000;
 /// Largest number of requests that are held back. If the times in a trace do not advance, this limit bounds the use of
 /// memory.
@@ -108,7 +108,7 @@ fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// What is known of the length of a file, in pages.
+/// Facts about the length of a file: its size if the user gave it, and the pages that events of the trace name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     /// Size of the file, bytes, if the user gave it.
@@ -301,7 +301,8 @@ impl Ftrace {
         file
     }
 
-    /// Appends a request and returns its number. The last read of `task` is thus complete, and is closed.
+    /// Appends a request and returns its number. If the last read of `task` was still open, it is now complete and is
+    /// closed.
     fn add(&mut self, request: Request, is_open: bool, task: u32, sink: &mut Sink) -> u64 {
         if let Some(open) = self.open.remove(&task) {
             self.close(open.number, sink);

@@ -1,7 +1,7 @@
-//! The formats that are read: a table with each format's name, its recognition, and its reader.
+//! The table of the formats that can be read: the name of each format, the function that recognises it, and its reader.
 //!
-//! A format is recognised by the first 64 KiB of the (unpacked) input. The order of the table decides where several
-//! formats could be meant: those with a magic number or a heading come first, plain keys last.
+//! A format is recognised by the first 64 KiB of the (unpacked) input. If several formats recognise the input, the
+//! first of them in the table is used. Formats with a magic number or a heading come first, plain keys last.
 
 mod blkparse;
 mod csv;
@@ -36,9 +36,9 @@ pub struct Format {
     pub name: &'static str,
     /// The tool that writes this format, or the collection whose traces have it, in words for people.
     pub about: &'static str,
-    /// Returns `true` if an input that begins with these bytes is in this format.
+    /// A function that returns `true` if an input with the given first bytes is in this format.
     pub recognise: fn(Start<'_>) -> bool,
-    /// Makes a reader for an input that begins with these bytes.
+    /// A function that makes a reader for an input in this format, from the input's first bytes and the user's options.
     pub open: fn(Start<'_>, &Options) -> Result<Opened, String>,
 }
 

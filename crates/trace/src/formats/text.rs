@@ -8,8 +8,8 @@ pub fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// Returns the first `N` fields of a line, which are separated by blanks, and how many of them the line has. Missing
-/// fields are empty.
+/// Returns the first `N` fields of a line, and the number of fields found, at most `N`. Fields are separated by blanks.
+/// A missing field is empty.
 pub fn first_fields<const N: usize>(line: &[u8]) -> ([&[u8]; N], usize) {
     let mut found = [&b""[..]; N];
     let mut count = 0;

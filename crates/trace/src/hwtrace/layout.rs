@@ -3,10 +3,10 @@
 use crate::operation::Operation;
 use crate::request::{Flags, Kind, Request};
 
-/// The first bytes of a file. A transfer of the file as text would change the first byte or the line ends, and so shows
-/// itself.
+/// The first bytes of a file. A transfer of the file as text would change the first byte or the line ends, so a reader
+/// detects the damage.
 pub const MAGIC: [u8; 8] = *b"\x89HWT\r\n\x1a\n";
-/// The last bytes of a file.
+/// The last bytes of every complete file in the format `.hwtrace`.
 pub const END: [u8; 8] = *b"HWT\x1aend\n";
 /// The version of the format `.hwtrace`. Only this version is written and read.
 pub const VERSION: u32 = 1;

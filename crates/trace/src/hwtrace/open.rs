@@ -77,8 +77,7 @@ impl Trace {
         Self::map_quick(&file, &name)
     }
 
-    /// Maps the trace in an open file, and checks it as [`open`](Self::open) does. `name` stands for the file in
-    /// errors.
+    /// Maps the trace in an open file, and checks the trace as [`open`](Self::open) does. Errors call the file `name`.
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).

@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
         self.requests
     }
 
-    /// Returns what the requests of the trace address: ranges of files, or objects.
+    /// Returns the kind of the trace by the targets of its requests: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind

@@ -9,7 +9,8 @@ pub struct Entry {
     pub key: u64,
     /// Number of accesses to the key so far.
     pub count: u64,
-    /// The interval of the last access. Only the caller sets and reads this field.
+    /// Number of the interval of the trace in which the key was accessed last. Only the caller sets and reads this
+    /// field.
     pub interval: u32,
     /// Place of the key's last access in the order of all accesses.
     place: u32,
@@ -24,20 +25,21 @@ pub struct Touch<'a> {
     pub distance: Option<u64>,
     /// Number of accesses for which this access stands: 1, or more if only a sample of the keys is followed.
     pub weight: u64,
-    /// The entry of the key that was accessed. It counts this access already.
+    /// The entry of the key that was accessed. The counts of the entry already include this access.
     pub entry: &'a mut Entry,
 }
 
 /// The accesses so far, in the order of each key's last access.
 ///
-/// Each access has a place. In a set of bits, the bit of a place is 1 if the place is that of some key's last access.
-/// So a reuse distance is the number of ones behind a place; a Fenwick tree keeps sums over words of 64 bits. With more
-/// than `keys_max` keys, half of the keys are dropped, chosen by a hash of the key, and from then on the kept keys
-/// stand for all: C. Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015.
+/// Each access has a place, in the order of time. A set of bits has one bit for each place. This bit is 1 if the access
+/// is the last access of some key. So a reuse distance is the number of ones after a place. A Fenwick tree keeps sums
+/// over words of 64 bits. If there are more than `keys_max` keys, half of the keys are dropped, chosen by a hash of the
+/// key. From then on the kept keys are a sample of all keys: C. Waldspurger et al., "Efficient MRC Construction with
+/// SHARDS", FAST 2015.
 #[derive(Debug)]
 pub struct Reuse {
     keys_max: usize,
-    /// The sample has one key of each 2^shift keys; 0 if it has all keys.
+    /// Base-2 logarithm of the divisor of the sample: one of 2^shift keys is kept. 0 if all keys are kept.
     shift: u32,
     numbers: HashTable<u32>,
     entries: Vec<Entry>,
@@ -80,8 +82,8 @@ impl Reuse {
         }
     }
 
-    /// Returns how many keys of the trace each kept key stands for. This is 1 as long as all keys are kept, and more
-    /// once they are a sample.
+    /// Returns the number of keys of the trace divided by the number of kept keys. This is 1 as long as all keys are
+    /// kept, and more once they are a sample.
     #[must_use]
     pub const fn keys_per_kept(&self) -> u64 {
         1 << self.shift
@@ -178,15 +180,15 @@ impl Reuse {
         self.keys_at.iter().enumerate().filter(is_last).map(|(_, number)| *number).collect()
     }
 
-    /// Moves the last accesses of all keys to the first places, in the same order, so that there is room behind them
-    /// again.
+    /// Moves the last accesses of all keys to the first places, and keeps their order. The places behind them are then
+    /// free for new accesses.
     fn make_room(&mut self) {
         let in_order = self.in_order();
         self.place(in_order);
     }
 
-    /// Renumbers places: the last accesses of the keys `in_order` get the first places, in this order. At least as many
-    /// free places follow.
+    /// Numbers the places anew: the last accesses of the keys `in_order` get the first places, in this order. The
+    /// number of free places after them is at least as large.
     fn place(&mut self, in_order: Vec<u32>) {
         let live = in_order.len();
         let words = (2 * live + 16 * WORD).div_ceil(WORD);

@@ -28,7 +28,7 @@ const fn span(bucket: usize) -> (u64, u64) {
 }
 
 impl Histogram {
-    /// Counts the number `value` as often as `times` says.
+    /// Counts `times` occurrences of the value `value`.
     #[inline]
     pub fn add(&mut self, value: u64, times: u64) {
         let bucket = bucket(value);

@@ -1,7 +1,8 @@
 //! [`Info`]: what a trace does, in numbers.
 //!
-//! An *access* is what a cache counts as a hit or a miss: of a trace of ranges, a page that a read, write, load or store
-//! touches; of a trace of objects, a read or a write. One object of the figures is a page, or an object of the trace.
+//! An *access* is what a cache counts as a hit or a miss. In a trace of ranges, it is a page that a read, write, load
+//! or store touches. In a trace of objects, it is a read or a write. An *object* of the figures is a page in the first
+//! case, and an object of the trace in the second.
 //!
 //! The flow: a first pass over the trace finds its duration; the second counts, and asks [`distance`] how long ago each
 //! page was touched. [`popularity`] sorts at the end.
@@ -64,7 +65,7 @@ pub struct FileUse {
 /// A summary of what the requests of a trace do, in figures.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// Whether the requests address ranges of files, or objects.
+    /// The kind of the trace: its requests address ranges of files, or objects.
     pub kind: Kind,
     /// Number of requests for each operation. Operations without requests are left out.
     pub operations: Vec<(Operation, u64)>,
@@ -92,7 +93,8 @@ pub struct Info {
     pub objects: u64,
     /// Total size of the accessed objects, bytes. For an object that changes its size, the last size counts.
     pub object_bytes: u64,
-    /// How many objects each followed object stands for: 1 if all were followed, and then all figures are exact.
+    /// Number of objects that each followed object stands for. If the number is 1, all objects were followed and all
+    /// figures are exact.
     pub objects_per_followed: u64,
     /// Number of first accesses to objects.
     pub first_accesses: u64,
@@ -102,7 +104,7 @@ pub struct Info {
     /// The figures of consecutive intervals. The intervals have equal lengths in time or, if the trace has no times,
     /// equal numbers of requests.
     pub intervals: Vec<Interval>,
-    /// How often objects are accessed.
+    /// The distribution of accesses over objects.
     pub popularity: Popularity,
 }
 

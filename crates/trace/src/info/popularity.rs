@@ -1,6 +1,6 @@
-//! [`Popularity`]: how often objects are accessed, beside Zipf's law.
+//! [`Popularity`]: the distribution of accesses over objects, compared with Zipf's law.
 
-/// How often objects are accessed, by rank: the most accessed object has rank 1.
+/// The distribution of accesses over objects, by rank. The most accessed object has rank 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Popularity {
     /// Number of objects that were counted. If only a sample was counted, the trace has more.
@@ -27,9 +27,9 @@ pub struct Popularity {
 pub struct Point {
     /// Number of most accessed objects: those of rank 1 to this number.
     pub objects: u64,
-    /// Share of all accesses that these objects have.
+    /// Share of all accesses that the objects up to this rank have.
     pub share: f64,
-    /// Share of all accesses that these objects would have by Zipf's law with the fitted exponent.
+    /// Share of all accesses that the objects up to this rank would have by Zipf's law with the fitted exponent.
     pub by_law: f64,
 }
 
@@ -136,8 +136,8 @@ impl Law {
         self.groups.iter().map(|(_, weight, log)| weight * log).sum::<f64>() / self.sum
     }
 
-    /// Returns a function that gets a rank, and returns the share of accesses that the objects up to this rank have by
-    /// the law. No call may have a smaller rank than the call before.
+    /// Returns a function that takes a rank. By Zipf's law, it computes the share of accesses that go to the objects up
+    /// to this rank. No call may have a smaller rank than the call before.
     fn shares(&self) -> impl FnMut(u64) -> f64 {
         let (mut n, mut before, mut first) = (0, 0.0, 1);
         move |ranks| {

@@ -56,7 +56,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Loaded, Wrong> {
 /// Writes all requests of a stream as a trace in the format `.hwtrace`.
 ///
 /// # Errors
-/// When the input cannot be read or the output not be written.
+/// When the input cannot be read, or the output cannot be written.
 pub fn convert(stream: &mut Stream, out: impl Write) -> Result<(), Wrong> {
     let failed = |error: io::Error| Wrong::of("output", why(&error));
     let mut writer = Writer::new(out, stream.kind()).map_err(failed)?;

@@ -1,9 +1,9 @@
 //! Reading of traces in any format, as a stream: [`Stream`] gives the requests in batches, [`load`] makes a
 //! [`Trace`](crate::Trace).
 //!
-//! The flow: [`unpack`] takes the input apart (gzip, zstd, xz), [`Start`] has its first bytes, by which
-//! [`formats::recognise`](crate::formats::recognise) chooses a format, whose [`Parser`] gets one piece after the other
-//! (a line, or a record) and gives requests to a [`Sink`].
+//! *Flow*: [`unpack`] unpacks the input (gzip, zstd, xz), and [`Start`] has the first bytes of the input. By these
+//! bytes, [`formats::recognise`](crate::formats::recognise) chooses a format. The [`Parser`] of the format gets one
+//! piece of the input after the other (a line, or a record), and passes requests to a [`Sink`].
 
 mod load;
 mod options;

@@ -1,10 +1,11 @@
-//! [`Options`]: what a user says of an input.
+//! [`Options`]: the facts that a user states about an input, such as its format.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What a user states about an input that its contents do not show: its format, its columns, the sizes of files.
+/// Facts about an input that the user states because the input's contents do not show them: format, columns, sizes of
+/// files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Name of the format. If there is none, the format is recognised by the first bytes of the input.
@@ -52,7 +53,7 @@ impl Role {
 /// A column of a csv file, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// What the column holds.
+    /// The meaning of the column.
     pub role: Role,
     /// The column's name in the first line, or its number from 1.
     pub name: String,

@@ -1,4 +1,4 @@
-//! [`Sink`]: what parsers fill.
+//! [`Sink`]: collects the requests and names that a parser finds in an input.
 
 use crate::hwtrace::Metadata;
 use crate::names::Names;
@@ -33,8 +33,8 @@ impl Sink {
         }
     }
 
-    /// Appends a request, whose time the caller states on the source's clock, µs. Changes the time so that it counts
-    /// from the first request; a time before that of the first request becomes 0.
+    /// Appends a request. The caller gives the request's time, µs, on the clock of the source. This method changes the
+    /// time, so that it counts from the first request. A time before that of the first request becomes 0.
     ///
     /// # Errors
     /// When the request has a [fault](Request::fault).

@@ -53,7 +53,7 @@ pub struct Start<'a> {
 }
 
 impl<'a> Start<'a> {
-    /// Largest number of bytes by which a format is recognised.
+    /// Largest number of bytes that are read from the start of an input to recognise the input's format.
     pub const BYTES: usize = 1 << 16;
 
     /// Returns the lines of the start that are not empty. A last line that may be cut off is left out, unless it is the
@@ -71,8 +71,8 @@ impl<'a> Start<'a> {
             .filter(|line| !line.is_empty())
     }
 
-    /// Returns whether the start looks like text: it has no control characters except those that occur in texts, such
-    /// as tabs and line ends.
+    /// Returns whether the first bytes of the input look like text: they contain no control characters except those
+    /// that occur in texts, such as tabs and line ends.
     #[must_use]
     pub fn is_text(self) -> bool {
         !self.bytes.iter().any(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31))
@@ -88,7 +88,7 @@ pub struct Unparsed {
     pub offset: u64,
     /// The piece's first bytes: text, or hexadecimal digits of a record.
     pub text: String,
-    /// What was expected instead.
+    /// The content that was expected instead, in words.
     pub why: String,
 }
 
@@ -97,18 +97,18 @@ pub struct Unparsed {
 pub struct Counts {
     /// Number of pieces (lines or records) that were read.
     pub pieces: u64,
-    /// Number of pieces that were not understood.
+    /// Number of pieces of the input (lines or records) that the parser did not understand.
     pub unparsed: u64,
     /// The first pieces that were not understood, at most [`Counts::SHOWN`].
     pub first: Vec<Unparsed>,
     /// Number of requests.
     pub requests: u64,
-    /// `true` if the pieces are lines.
+    /// `true` if the pieces of the input are lines of text; `false` if they are binary records.
     pub are_lines: bool,
 }
 
 impl Counts {
-    /// Largest number of pieces that are kept to be shown because they were not understood.
+    /// Largest number of pieces (lines or records) in `first`, which shows the user pieces that were not understood.
     pub const SHOWN: usize = 5;
 
     /// Returns `true` if more than 1 % of the pieces were not understood.
@@ -151,10 +151,10 @@ impl Stream {
         Self::of(unpack::open(path)?, &path.display().to_string(), options)
     }
 
-    /// Reads the requests from `input`, whose bytes are not packed. `name` stands for the file's name in errors.
+    /// Reads the requests from `input`, whose bytes are not packed. Errors name the input as `name`.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn of(mut input: Box<dyn BufRead>, name: &str, options: &Options) -> Result<Self, Wrong> {
         let wrong = |what: String| Wrong::of(name, what);
         let mut bytes = Vec::new();
@@ -251,7 +251,7 @@ impl Stream {
         self.format
     }
 
-    /// Returns what the requests of the input address: ranges of files, or objects.
+    /// Returns the kind of the input by the targets of its requests: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.sink.kind()

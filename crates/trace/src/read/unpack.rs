@@ -67,16 +67,16 @@ enum Packing {
 
 /// A reader of zstd data, which unpacks one frame after the other.
 enum Zstd<R: Read> {
-    /// The reader stands before a frame (a packed part of the input), or at the end of the input.
+    /// The reader stands before a zstd frame (a packed part of the input), or at the end of the input.
     Between(R),
-    /// The reader is within a frame.
+    /// The reader is within a zstd frame (a packed part of the input).
     Within(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
     /// The reader has met an error.
     Failed,
 }
 
 impl<R: BufRead> Zstd<R> {
-    /// Begins to read the next frame (a packed part of the input). Returns `false` at the end of the input.
+    /// Begins to read the next zstd frame (a packed part of the input). Returns `false` at the end of the input.
     fn begin(&mut self) -> io::Result<bool> {
         let Self::Between(mut inner) = std::mem::replace(self, Self::Failed) else {
             return Err(io::Error::other("damaged zstd data"));

@@ -1,8 +1,9 @@
-//! Controllers outside of the kernel that steer control groups by their pressure and usage, each by its published rule.
+//! Controllers in user space that steer control groups by the pressure and usage of the groups. Each controller follows
+//! its published rule.
 //!
-//! A controller is a task beside a workload. It reads the same files as the real one (`memory.pressure`,
-//! `memory.current`, `memory.stat`, `/proc/vmstat`), and acts by the same ones (`memory.high`, `cgroup.kill`).
-//! Description: mechanisms/groups, 7.
+//! A controller is a task beside a workload. It reads the files that the real controller reads (`memory.pressure`,
+//! `memory.current`, `memory.stat`, `/proc/vmstat`), and writes the files that the real controller writes
+//! (`memory.high`, `cgroup.kill`). Description: mechanisms/groups, 7.
 
 mod kubelet;
 mod oomd;
@@ -13,7 +14,7 @@ use documented::DocumentedFields;
 use figures::figure::{Better, Format, Row};
 use serde::{Deserialize, Serialize};
 
-/// Which controller runs beside a workload.
+/// The controller that runs beside a workload, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

@@ -1,5 +1,6 @@
-//! `systemd-oomd`: kills the group that reclaimed most once the pressure of the watched group was above a limit for some
-//! time, or the group with most swap once memory and swap are both nearly full. Source: its manual pages.
+//! `systemd-oomd`: kills a group in two cases. If the pressure of the watched group was above a limit for some time, it
+//! kills the group that reclaimed most. If memory and swap are both nearly full, it kills the group with most swap.
+//! Source: the manual pages of systemd-oomd.
 
 use super::{Controls, Done, Steered};
 use crate::system::{System, SystemError};

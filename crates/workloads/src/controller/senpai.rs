@@ -9,7 +9,7 @@ use machine::Nanos;
 /// Smallest limit that Senpai sets, pages: 1 MiB.
 const PAGES_MIN: u64 = 256;
 
-/// What Senpai remembers of one group.
+/// The state that Senpai keeps for one group.
 struct Group {
     name: String,
     /// `memory.high` as last set, pages.

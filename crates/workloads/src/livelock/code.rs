@@ -1,4 +1,4 @@
-//! Programs' code: mapped files, used function by function.
+//! The code of programs: mapped files, of which a process uses one function at a time.
 
 use crate::choose::{Chooser, Distribution};
 use crate::system::{MapMode, Sharing, System, SystemError};
@@ -6,7 +6,7 @@ use machine::Nanos;
 use sim::Rng;
 use std::ops::Range;
 
-/// Says how processes call the functions of their code.
+/// The way in which processes call the functions of their code: function size, distribution and CPU time of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
     /// Number of consecutive pages that form a function and are used together.

@@ -348,12 +348,12 @@ pub trait System: Sized + 'static {
     /// Maps anonymous memory of zeroes in pieces smaller than a huge page, as an allocator of small chunks does.
     ///
     /// # Errors
-    /// When the address space has no room.
+    /// When the process's address space has no free range of this size.
     fn map(&self, pages: u32) -> Result<Self::Region, SystemError>;
     /// Maps anonymous memory of zeroes, aligned so that it may have huge pages, as an allocator of large arrays does.
     ///
     /// # Errors
-    /// When the address space has no room, or the system has no memory with huge pages.
+    /// When the process's address space has no free range of this size, or the system has no memory with huge pages.
     fn map_huge(&self, pages: u32) -> Result<Self::Region, SystemError> {
         let _ = pages;
         Err(SystemError("memory with huge pages cannot be mapped on this ground".into()))

@@ -53,8 +53,9 @@ pub struct Described {
     /// `true`: no measured task gets more than 128 operations ahead of the slowest one. Default: `false`.
     #[serde(default)]
     pub keeps_step: bool,
-    /// What a miss is in the row `Hit ratio`: a page that was read in, or a major fault. There is no such row if tasks
-    /// in the background read too. Default: major faults if no step reads a file, otherwise pages read in.
+    /// The event that counts as a miss in the row `Hit ratio`: a page that was read in, or a major fault. There is no
+    /// such row if tasks in the background read too. Default: major faults if no step reads a file, otherwise pages
+    /// read in.
     pub misses: Option<Misses>,
     /// The files that are there when the tasks start, by name.
     #[serde(default)]

@@ -1,8 +1,9 @@
 //! A load that is described in a file, without Rust: tasks with files, memory, and steps that they do again and again.
 //!
-//! The page docs/tasks.md explains the description. [`Described`] has its parts, and [`Action`] what a step can do. Each task of
-//! the description is a task of the system; on the simulator it is a process with memory of its own. Contents of files
-//! and memory are verified. At the end all files that were written are read from the device once more.
+//! The page docs/tasks.md explains the description. [`Described`] has the parts of a description, and [`Action`] has
+//! the actions of a step. Each task of the description is a task of the system; on the simulator it is a process with
+//! memory of its own. Contents of files and memory are verified. At the end all files that were written are read from
+//! the device once more.
 
 mod described;
 mod objects;

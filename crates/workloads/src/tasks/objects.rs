@@ -35,7 +35,8 @@ impl SharedFile {
         big_file::make(system, &self.name, self.pages)
     }
 
-    /// Returns the version of each of `count` pages that is done; none if no task writes the file.
+    /// Returns, for each of `count` pages from `page` on, the version whose write is complete. Returns an empty list if
+    /// no task writes the file.
     fn done(&self, page: u64, count: usize) -> Vec<u32> {
         let of_page = |version: &Version| version.done.load(Relaxed);
         self.versions.iter().flat_map(|all| &all[page as usize..][..count]).map(of_page).collect()
@@ -135,12 +136,12 @@ pub(super) struct Mapped<S: System> {
     contents: Contents,
 }
 
-/// Where the versions of a region's pages are.
+/// The place in which the versions of a region's pages are recorded.
 enum Contents {
-    /// In the region: the name of its pattern, and the version of each page. Version 0 stands for a page that was never
-    /// stored, which is a page of zeroes.
+    /// This value records the versions: the name of the region's pattern, and the version of each page. Version 0 is
+    /// that of a page that was never stored, which is a page of zeroes.
     Own(String, Vec<u32>),
-    /// In the file that the region shares with other tasks.
+    /// The shared file, which other tasks use, too, records the versions.
     OfFile(Arc<SharedFile>),
 }
 

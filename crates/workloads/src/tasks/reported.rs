@@ -65,8 +65,9 @@ impl Reported<'_> {
         self.rows_with_durations().flat_map(of_row).collect()
     }
 
-    /// Returns the name of each row of durations with its durations. A row of exactly the measured operations has none
-    /// here: its durations are those of `course`, which divides them into before and after memory was full.
+    /// Returns the name of each row of durations, with the durations that the row shows. For a row of exactly the
+    /// measured operations the durations are `None`. This row shows the durations in `course`, which are divided into
+    /// those before and those after memory was full.
     fn rows_with_durations(&self) -> impl Iterator<Item = (&str, Option<&Histogram<u64>>)> {
         let whole = self.params.row_of_all();
         let names = self.params.row_names();
@@ -77,7 +78,7 @@ impl Reported<'_> {
     }
 
     /// Returns a row with the rate, over the whole run, of the operations whose durations are in the row `name`; none
-    /// if these are only syncs after writes.
+    /// if the row shows only syncs after writes.
     fn rate_of(&self, name: &str, durations: &Histogram<u64>) -> Option<Row> {
         let rate = durations.len() as f64 / self.course.elapsed_s().max(1e-9);
         let row = format!("Ops {} {name}", self.params.name);

@@ -26,7 +26,7 @@ const CLAIM_AGAIN: Nanos = Nanos(10_000);
 /// Why the handle of a step's file exists.
 const OPENED: &str = "a step that uses a file has opened it";
 
-/// What all tasks of a load share.
+/// The state that all tasks of a run share.
 #[derive(Debug)]
 pub(super) struct Load {
     /// Number of pages that a region has in each task, by the region's name; none for regions of files.
@@ -40,7 +40,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Returns what the tasks of a load share on this system.
+    /// Creates the state that all tasks of a run share, with the regions' sizes on this system.
     pub fn of<S: System>(system: &S, params: &Params) -> Self {
         let pages = |(name, region): (&String, &RegionOf)| {
             let all = region.size().pages(system.memory_pages(), system.given().scale);
@@ -82,7 +82,7 @@ pub(super) struct Task<'a, S: System> {
     durations: Durations,
 }
 
-/// What a step keeps from one operation to the next, and from one round to the next.
+/// The state that a step keeps from one operation to the next, and from one round to the next.
 struct Place<S: System> {
     /// The step's handle of its file, which keeps readahead; none if the step uses no file.
     file: Option<S::File>,
@@ -92,7 +92,7 @@ struct Place<S: System> {
     next: u64,
     /// Number of writes since the last sync.
     since_sync: u64,
-    /// Whether the last operation was a write.
+    /// True if the last operation was a write.
     has_written: bool,
 }
 

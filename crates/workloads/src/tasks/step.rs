@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A step of a task.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// What the step does.
+    /// The action of the step.
     pub action: Action,
-    /// How often the step repeats its action.
+    /// The number of operations of the step, or the time for which the step repeats its action.
     pub repeated: Repeated,
     /// Rate at which operations begin, operations per second for each task; none: each begins when the one before it
     /// has ended.
@@ -27,13 +27,13 @@ pub struct Step {
     pub write_row: Option<String>,
     /// Name of the row that shows the durations of the syncs after every `sync_every` writes. None: no row shows them.
     pub sync_row: Option<String>,
-    /// Whether all operations of the step together count as one, whose duration is that of the whole step.
+    /// True if all operations of the step together count as one operation, whose duration is that of the whole step.
     pub is_one: bool,
     /// The step as it is described.
     text: Text,
 }
 
-/// How often a step does its action.
+/// The number of times that a step does its action, or the time for which it repeats the action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeated {
     /// The step does this number of operations.
@@ -44,12 +44,12 @@ pub enum Repeated {
     For(Nanos),
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Reads from a file. With a probability of `write_percent` percent, writes to the file instead.
     Read {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The places in the file that are read.
         places: Places,
@@ -58,7 +58,7 @@ pub enum Action {
     },
     /// Writes to a file.
     Write {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The places in the file that are written.
         places: Places,
@@ -66,18 +66,18 @@ pub enum Action {
     /// Reads a page of a region through the mapping. Then, with a probability of `store_percent` percent, writes to the
     /// page.
     Touch {
-        /// The region.
+        /// Name of the region.
         region: String,
         /// The pages that are touched.
         places: Places,
         /// Share of touches that store, percent.
         store_percent: u64,
     },
-    /// Waits until everything written to a file is on the device.
+    /// Waits until everything written to the file with this name is on the device.
     Sync(String),
-    /// Maps a region.
+    /// Maps the region with this name.
     Map(String),
-    /// Unmaps a region.
+    /// Unmaps the region with this name.
     Unmap(String),
     /// Sleeps for this time.
     Sleep(Nanos),
@@ -97,21 +97,21 @@ pub enum Action {
 /// The places in a file or region that a step uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Places {
-    /// The order in which the step uses the places.
+    /// The order in which the step uses the pages of the file or region.
     pub order: Order,
-    /// How often each page is chosen, if the order is random.
+    /// The distribution by which pages are chosen, if the order is random.
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`.
     pub theta: f64,
     /// Number of pages that each operation reads, writes or touches.
     pub pages: u64,
-    /// Whether each of `n` tasks of the kind uses every nth page, so that no two use the same.
+    /// True if each of `n` tasks of the kind uses every nth page, so that no two use the same.
     pub is_own: bool,
-    /// Whether the kernel is told that reads are random.
+    /// True if the kernel is told that reads are random.
     pub random_advice: bool,
 }
 
-/// The order in which the operations of a step use the places of a file or region.
+/// The order in which the operations of a step use the pages of a file or region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {

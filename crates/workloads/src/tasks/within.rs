@@ -1,4 +1,4 @@
-//! Deserialization of a table with a check whose error has the table's place in the file.
+//! Deserializes a table and checks its values. An error of the check has the table's place in the file.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Deserializes a table as a `T` and converts it with `check`. An error of `check` belongs to the table, as errors of
-/// its keys do, so that messages name the line at which the table begins.
+/// Deserializes a table as a `T` and converts the `T` with `check`. If `check` returns an error, the message names the
+/// line at which the table begins.
 ///
 /// # Errors
 /// When the value is no table, is no `T`, or `check` returns an error.

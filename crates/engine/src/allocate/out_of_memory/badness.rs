@@ -13,8 +13,8 @@ pub fn badness(resident: &Resident, oom_score_adj: i16, total_pages: u64) -> Opt
     Some(pages as i64 + i64::from(oom_score_adj) * (total_pages as i64 / 1000))
 }
 
-/// Returns the index of the process with the largest badness; of several such processes, the last one's. Returns `None`
-/// if no process can be killed.
+/// Returns the index of the process with the largest badness. If several processes have the largest badness, returns
+/// the index of the last of them. Returns `None` if no process can be killed.
 #[must_use]
 pub fn worst(badness: impl Iterator<Item = Option<i64>>) -> Option<usize> {
     let known = badness.enumerate().filter_map(|(n, points)| Some((n, points?)));

@@ -75,7 +75,7 @@ pub struct Kill {
     pub others: Vec<usize>,
 }
 
-/// The prospect of a request that has exhausted memory.
+/// The next step of a request that has exhausted memory, after the out-of-memory killer has looked for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hope {
     /// A killed process will give memory back: the request tries again.
@@ -110,8 +110,8 @@ impl<M: Machine> Allocate<M> {
     /// to return. Then waits a moment. The calling task may sleep.
     #[doc(alias = "out_of_memory")]
     ///
-    /// `has_room` returns whether the request can now be met. It is called when this task is the one that may choose a
-    /// process, because other tasks may have made room before that.
+    /// `has_room` returns whether the request can now be met. It is called once this task is the only task that may
+    /// choose a process to kill, because other tasks may have freed enough memory before.
     pub(super) fn kill_for(
         &self,
         task: &Task,

@@ -1,4 +1,4 @@
-//! Pages that a scan hands to reclaim, one batch after the other.
+//! Pages that a scan passes to reclaim, one batch after the other.
 
 use super::CLUSTER;
 use crate::lru::Family;
@@ -14,9 +14,9 @@ const FEW: usize = 2 * CLUSTER as usize;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
-    /// The entries lie in the value itself.
+    /// A few entries, which are stored in the value itself and need no allocation.
     Few(ArrayVec<FrameNumber, FEW>),
-    /// The entries lie in allocated memory.
+    /// Any number of entries, which are stored in allocated memory.
     Many(Vec<FrameNumber>),
 }
 
@@ -64,8 +64,8 @@ impl Entries {
     }
 }
 
-/// How reclaim takes aligned blocks of pages off lists: the other pages of a page's block are taken with the page, as
-/// far as possible.
+/// The rules by which reclaim takes aligned blocks of pages off lists: together with a page, the other pages of its
+/// block are taken, as far as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocks {
     /// The order of a block.
@@ -81,9 +81,9 @@ pub struct Blocks {
 /// Pages that were taken off lists for reclaim, each with one more reference.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    /// The pages that were taken off lists.
+    /// The pages of the batch, which reclaim has taken off LRU lists.
     pub(crate) entries: Entries,
-    /// Number of pages of each family. A huge page counts with all its pages.
+    /// Number of the batch's pages in each family (anonymous and file pages). A huge page counts with all its pages.
     pub(in crate::lru) by_family: [u64; Family::ALL.len()],
     /// Number of pages that were scanned to find the batch's pages.
     pub(in crate::lru) scanned: u64,

@@ -63,7 +63,7 @@ pub(in crate::lru) struct InEngine {
 }
 
 impl InEngine {
-    /// Creates the policy. `make` makes a value of it for one lruvec.
+    /// Creates the policy. `make` creates the state of the policy for one lruvec.
     pub(in crate::lru) fn new(make: fn() -> OwnPolicy) -> Self {
         Self { make, moves_on_use: make().moves_on_use() }
     }
@@ -306,7 +306,8 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of_page(frame).own().lock().judge(&self.frames, frame, seen)
     }
 
-    /// Returns the shadow of a page that is about to leave memory.
+    /// Returns the shadow that the program's own policy makes for a page that is about to leave memory; `None` if the
+    /// policy makes no shadow.
     pub(in crate::lru) fn shadow_of_own(&self, frame: FrameNumber) -> Option<Shadow> {
         self.lruvec_of_page(frame).own().lock().evicted(&self.frames, frame)
     }

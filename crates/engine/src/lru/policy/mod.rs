@@ -1,10 +1,11 @@
 //! Policies: the order in which pages are reclaimed.
 //!
 //! *Holds* the trait [`Policy`] and the types that a policy and its caller exchange: [`Demand`], the purpose of a scan
-//! of an lruvec; [`Insert`], the way in which a page came; [`Seen`] and [`Verdict`], the use of a page and what follows
-//! from it. *Flow*: reclaim begins a `Scan` with a demand and asks for one `Batch` after the other. Reclaim decides the
-//! fate of each page with the help of a verdict, and puts back the pages that stay. *Called by* `reclaim`, which knows
-//! no list: reclaim has the priorities and writes, the policy has the lists.
+//! of an lruvec; [`Insert`], the way in which a page came into memory; [`Seen`] and [`Verdict`], the recent use of a
+//! page and the decision that follows from this use. *Flow*: reclaim begins a `Scan` with a demand and asks for one
+//! `Batch` after the other. Reclaim decides the fate of each page with the help of a verdict, and puts back the pages
+//! that stay. *Called by* `reclaim`, which knows no list: reclaim has the priorities and writes, the policy has the
+//! lists.
 //!
 //! [`classic`] and [`multigen`] are Linux's policies, with batches and the rules of each kernel. They are part of the
 //! engine. [`simple`] has other policies, each of a few lines, that implement the trait [`Policy`]. A program can bring
@@ -41,19 +42,19 @@ use machine::{FrameNumber, Order};
 /// Largest number of pages for which reclaim asks a policy at once (`SWAP_CLUSTER_MAX`).
 pub const CLUSTER: u64 = 32;
 
-/// Pages that a policy hands out to be evicted. The page to be evicted first comes first.
+/// Pages that a policy has chosen to be evicted, in the order in which they are to be evicted.
 pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 
 /// Pages that were taken off a list together.
 #[derive(Debug)]
 pub struct Taken {
-    /// The pages; a huge page is one entry, its head.
+    /// The pages that were taken. A huge page has one entry: its head page.
     pub entries: Victims,
     /// Number of pages. A huge page counts with all its pages.
     pub pages: u64,
     /// Number of entries that were scanned, not counting skipped ones.
     pub scanned: u64,
-    /// Number of entries that were skipped, because their zone cannot serve the request.
+    /// Number of entries that were skipped, because the zone of their pages cannot serve the request.
     pub skipped: u64,
 }
 
@@ -62,7 +63,8 @@ pub struct Taken {
 pub enum Insert {
     /// A task reads the page, or is about to.
     Read {
-        /// The shadow that the page left when it was last reclaimed, if it was in memory before ([`Policy::evicted`]).
+        /// The shadow that the page left when it was last evicted ([`Policy::evicted`]); `None` if the page was not in
+        /// memory before.
         shadow: Option<Shadow>,
     },
     /// The page was read ahead, and has not been used yet.
@@ -115,7 +117,7 @@ pub struct Seen {
 /// caller. `ACTIVE` is the only bit of a page that a policy may change. Uses are noted without the policy, by at most
 /// one store, in `REFERENCED` and `USED_AGAIN`. The policy learns of them in [`Seen`].
 pub trait Policy<P: Pages + ?Sized>: Send {
-    /// Notes that a page came to memory, and lists it.
+    /// Puts a page that came into memory on the policy's lists. `how` states the reason why the page came.
     fn insert(&mut self, pages: &P, page: FrameNumber, how: Insert);
 
     /// Returns whether the engine calls [`Policy::used`] for each use of a page. Each such call takes the lruvec's
@@ -127,26 +129,27 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Notes the use of a listed page. Called only if [`Policy::moves_on_use`] returns `true`.
     fn used(&mut self, _pages: &P, _page: FrameNumber) {}
 
-    /// Hands out up to `want` pages, as far as `out` has room. The page that is to be evicted first comes first. These
-    /// pages are then no longer listed.
+    /// Takes up to `want` pages off the lists of the policy, and adds them to `out`, as long as `out` is not full. The
+    /// page to evict first comes first.
     fn victims(&mut self, pages: &P, want: u64, out: &mut Victims);
 
-    /// Decides the fate of a page that was handed out. `seen` tells how the page was used.
+    /// Decides the fate of a page that [`Policy::victims`] has taken off its list. `seen` tells how the page was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// Puts a page that was handed out back on the policy's list, because the page stays in memory. The verdict is
-    /// [`Verdict::Activate`] if the page is in use, and another verdict if the page could not leave.
+    /// Puts a page that [`Policy::victims`] has taken off its list back on the policy's list, because the page stays in
+    /// memory. The verdict is [`Verdict::Activate`] if the page is in use, and another verdict if the page could not
+    /// leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
-    /// Notes that a page that was handed out is about to leave memory. The returned shadow comes back with
-    /// [`Insert::shadow`] if the page is read again. If the page is used at this moment, it stays in memory, and the
-    /// engine calls [`Policy::put_back`].
+    /// Notes that a page that [`Policy::victims`] has taken off its list is about to leave memory. The returned shadow
+    /// comes back with [`Insert::shadow`] if the page is read again. If the page is used at this moment, it stays in
+    /// memory, and the engine calls [`Policy::put_back`].
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
     }
 
-    /// Removes a listed page that leaves memory although it was not handed out, because its file was truncated or its
-    /// owner freed it.
+    /// Removes a listed page that leaves memory although the policy did not choose it as a victim. Its file was
+    /// truncated, or its owner freed the page.
     fn remove(&mut self, pages: &P, page: FrameNumber);
 
     /// Visits all listed pages, in any order, for checks.
@@ -181,8 +184,8 @@ pub struct Demand {
     /// The order of the aligned blocks in which active pages are aged (made inactive); [`Order::ZERO`] if single pages
     /// are aged.
     pub aged_order: Order,
-    /// The aligned blocks in which pages are taken; `None` if single pages are wanted. Not every policy takes whole
-    /// blocks.
+    /// The aligned blocks in which the policy is to take pages off its lists; `None` if single pages are wanted. Not
+    /// every policy takes whole blocks.
     pub blocks: Option<Blocks>,
     /// `true` if earlier reclaims of the request freed nothing. The scan then also examines pages that it would
     /// otherwise leave alone.

@@ -5,15 +5,15 @@ use machine::FrameNumber;
 
 /// A table of pages: the engine's frame table, or a table for a policy that runs without an engine ([`super::replay`]).
 pub trait Pages: Links {
-    /// Returns whether a page has all bits of `flag`.
+    /// Returns whether all bits of `flag` are set in the page's flags.
     fn is(&self, page: FrameNumber, flag: Flags) -> bool;
-    /// Sets the bits of `flag` for a page.
+    /// Sets the bits of `flag` in the page's flags.
     fn set(&self, page: FrameNumber, flag: Flags);
-    /// Clears the bits of `flag` for a page.
+    /// Clears the bits of `flag` in the page's flags.
     fn clear(&self, page: FrameNumber, flag: Flags);
-    /// Clears a bit of a page, and returns whether the bit was set before.
+    /// Clears a bit in the page's flags, and returns whether the bit was set before.
     fn test_clear(&self, page: FrameNumber, flag: Flags) -> bool;
-    /// Returns all bits of a page.
+    /// Returns the page's flags.
     fn flags(&self, page: FrameNumber) -> Flags;
     /// Returns the number of pages that one entry of a policy stands for: more than 1 for a huge page.
     fn weight(&self, _: FrameNumber) -> u64 {

@@ -1,8 +1,9 @@
 //! A policy without an engine: requests for keys are hits or misses, and nothing takes time.
 //!
-//! The code of the policy is the engine's. A [`Slab`] of 16 bytes a page takes the place of the frame descriptors; a
-//! loop takes the place of zones, locks and batches. The cache has room for `capacity` pages. A hit notes the use of
-//! the page. A miss evicts the first victim whose verdict is to leave, and takes its place.
+//! The code of the policy is the engine's. A [`Slab`] with 16 bytes for each page replaces the frame descriptors, and a
+//! loop replaces zones, locks and batches. The cache holds up to `capacity` pages. On a hit, the use of the page is
+//! noted. On a miss, the first victim with the verdict to leave is evicted, and the requested page takes the victim's
+//! slot.
 //!
 //! ```
 //! use engine::lru::policy::{Replay, simple::Clock};
@@ -123,7 +124,8 @@ pub struct Replay<T> {
     policy: T,
     moves_on_use: bool,
     pages: Slab,
-    /// The slot of each key.
+    /// For each key, its slot: it holds the frame of the key's page if the page is cached, or else the page's shadow,
+    /// if there is one.
     slots: Vec<Slot>,
     used: u32,
 }
@@ -315,7 +317,7 @@ mod tests {
         pages
     }
 
-    /// Runs a policy, and takes the pages that it lists away one by one.
+    /// Fills a cache with pages, and then removes the pages that the policy lists, one by one.
     fn lists_each_page_once(policy: impl Policy<Slab>) {
         let mut replay = Replay::new(policy, 100, 1000);
         replay.run(&requests().collect::<Vec<_>>());

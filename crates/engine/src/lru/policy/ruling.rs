@@ -223,7 +223,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a task is about to read a fresh page of a file.
+    /// Notes that a task is about to read a newly allocated page of a file. Only the multi-generational LRU uses this.
     pub(crate) fn note_reader(&self, frame: FrameNumber, reader: &Task) {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.note_reader_in_fault(multigen, frame, reader),
@@ -345,8 +345,9 @@ impl<M: Machine> Lru<M> {
 /// The part of the page-replacement policy that reclaim uses: it chooses pages, and takes back those that reclaim did
 /// not free.
 impl<M: Machine> Lru<M> {
-    /// Returns whether lruvecs are aged before a pass of reclaim ([`Lru::age_before_pass`]). `has_got_on` is `true` if
-    /// the pass is the reclaim's first, or if a scan of the last pass freed enough pages ([`Lru::has_got_on`]).
+    /// Returns whether reclaim ages lruvecs before its next pass ([`Lru::age_before_pass`]). `has_got_on` is `true`
+    /// before the first pass of a reclaim, and if some scan of the previous pass freed enough pages
+    /// ([`Lru::has_got_on`]).
     pub(crate) const fn begins_pass_with_ageing(&self, is_kswapd: bool, has_got_on: bool) -> bool {
         match &self.ruling {
             Ruling::Classic(_) => true,

@@ -1,10 +1,10 @@
 //! Kernel memory of groups: objects in slabs, which are charged by their size, and the stacks of tasks
 //! (mechanisms/groups, 1).
 //!
-//! Objects of many groups lie in one slab. So a group pays not for slabs but for its objects: for as many pages as
-//! their bytes fill, rounded up. An object names the group for which it was made. When this group is removed, its parent
-//! pays from then on, so that no object keeps a removed group (`obj_cgroup`). The number of the removed group is not
-//! used again while an object names it.
+//! Objects of many groups lie in one slab. So a group is charged not for slabs but for its objects. The charge is the
+//! number of pages that the bytes of the objects fill, rounded up. An object names the group for which it was made.
+//! When this group is removed, its parent takes over the charge, so that no object keeps a removed group
+//! (`obj_cgroup`). The number of the removed group is not used again while an object names it.
 
 use super::{GroupId, Groups};
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
@@ -25,7 +25,7 @@ pub enum KernelMemory {
 }
 
 impl KernelMemory {
-    /// All kinds.
+    /// All kinds of kernel memory that is charged by size.
     pub const ALL: [Self; 3] = [Self::SlabReclaimable, Self::SlabUnreclaimable, Self::KernelStack];
 
     /// Returns the name of the kind in `memory.stat`.
@@ -39,34 +39,37 @@ impl KernelMemory {
     }
 }
 
-/// The kernel's own memory that is charged to a group.
+/// The kernel memory that is charged to one group.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    /// Pages that are charged to the group for its objects.
+    /// Number of pages that are charged to the group for its kernel objects.
     pages: u64,
-    /// Bytes of its objects, by [`KernelMemory`].
+    /// Bytes of the group's kernel objects, by [`KernelMemory`].
     bytes: [u64; KernelMemory::ALL.len()],
 }
 
 impl Held {
-    /// Returns the number of pages that the objects and `more` bytes fill.
+    /// Returns the number of pages that the group's kernel objects and `more` further bytes fill together.
     fn filled(&self, more: u64) -> u64 {
         (self.bytes.iter().sum::<u64>() + more).div_ceil(PAGE_BYTES as u64)
     }
 }
 
-/// The table of the groups that objects are charged to, by the number of a group.
+/// The kernel memory of each group, and the group to which the kernel objects of each group are charged. Both are
+/// indexed by the number of a group.
 #[derive(Debug)]
 struct Accounts {
     held: Vec<Held>,
-    /// The group that pays for the objects that name a group: this group, or the nearest ancestor that was not removed.
+    /// For each group number, the group that is charged for the objects with this number: the group itself, or its
+    /// nearest ancestor that was not removed.
     payers: Vec<GroupId>,
 }
 
 /// The kernel memory of all groups.
 pub(super) struct KernelMemories<M: Machine> {
     accounts: M::Lock<Accounts>,
-    /// Bytes of the objects that name each group. Changed under the lock of `accounts`.
+    /// For each group, by number: the bytes of the kernel objects that were allocated for it. The numbers are changed
+    /// under the lock of `accounts`.
     named: Box<[AtomicU64]>,
 }
 
@@ -79,7 +82,7 @@ impl<M: Machine> KernelMemories<M> {
         }
     }
 
-    /// Returns whether an object names a group.
+    /// Returns whether a kernel object exists that was allocated for the group.
     pub(super) fn is_named(&self, id: GroupId) -> bool {
         self.named[usize::from(id.0)].load(Relaxed) > 0
     }
@@ -112,7 +115,8 @@ impl<M: Machine> Groups<M> {
         self.add_forced(payer, missing);
     }
 
-    /// Takes the bytes of a freed object off the group that it names, or rather off the group that pays for it.
+    /// Uncharges the bytes of a freed kernel object that names the group `id`. The bytes are taken off the group that
+    /// pays for the object: the group `id` or, if this group was removed, an ancestor.
     #[doc(alias = "obj_cgroup_uncharge")]
     pub(crate) fn give_object(&self, id: GroupId, kind: KernelMemory, bytes: u64) {
         if id.is_root() {
@@ -129,7 +133,7 @@ impl<M: Machine> Groups<M> {
         self.uncharge(payer, left_over);
     }
 
-    /// Lets the parent of a removed group pay for its objects.
+    /// Moves the charges for the kernel objects of a removed group to its nearest ancestor that was not removed.
     #[doc(alias = "memcg_reparent_objcgs")]
     pub(super) fn reparent_objects(&self, id: GroupId) {
         let mut accounts = self.kernel.accounts.lock();
@@ -146,7 +150,7 @@ impl<M: Machine> Groups<M> {
         self.add_forced(payer, pages - shared.min(pages));
     }
 
-    /// Lets a new group pay for its own objects.
+    /// Notes that the kernel objects of a new group are charged to this group itself.
     pub(super) fn begin_objects(&self, id: GroupId) {
         self.kernel.accounts.lock().payers[usize::from(id.0)] = id;
     }

@@ -9,7 +9,7 @@
 //! mechanisms/groups, 1 to 5.
 //!
 //! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). If this
-//! number is 0, there is no [`Groups`], no frame has room for a group, and nothing is charged.
+//! number is 0, there is no [`Groups`], frames store no group, and nothing is charged.
 
 pub mod kernel;
 pub mod protection;
@@ -54,7 +54,7 @@ pub enum GroupEvent {
     High,
     /// A charge would have exceeded the group's limit (`memory.max`).
     Max,
-    /// A charge would have exceeded the group's limit (`memory.max`), and reclaim could not make room.
+    /// A charge would have exceeded the group's limit (`memory.max`), and reclaim could not free enough pages.
     Oom,
     /// A process of the group was killed because all memory, or the memory of a group, was exhausted.
     OomKill,
@@ -193,7 +193,8 @@ pub struct Groups<M: Machine> {
 }
 
 impl<M: Machine> Groups<M> {
-    /// Creates the groups of an engine: the root group, with room for `room` more groups.
+    /// Creates the groups of an engine. At first there is only the root group. At most `room` more groups can exist at
+    /// a time.
     pub(super) fn new(machine: &M, room: u16) -> Self {
         let count = usize::from(room) + 1;
         Self {
@@ -376,7 +377,8 @@ impl<M: Machine> Groups<M> {
         }
     }
 
-    /// Returns the number of pages of a group itself that a gauge counts.
+    /// Returns the value of a gauge of a group, pages. Pages of the group's descendants do not count. The result is
+    /// always 0 for the root group.
     #[must_use]
     pub fn gauge(&self, id: GroupId, gauge: GroupGauge) -> u64 {
         // Updates of several CPUs may be seen in another order for a moment.

@@ -15,7 +15,8 @@ use std::sync::Arc;
 /// A limit or a protection of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// `memory.max`: a charge that would exceed this limit reclaims first, and fails if reclaim makes no room.
+    /// `memory.max`: a charge that would exceed this limit reclaims first, and fails if reclaim does not free enough
+    /// pages.
     Max,
     /// `memory.high`: tasks that charge pages above this line reclaim, and are throttled.
     High,
@@ -46,7 +47,8 @@ impl Limit {
         }
     }
 
-    /// Returns the value of the limit in a new group, in pages.
+    /// Returns the value that this limit or protection has in a new group, in pages. `u64::MAX` means that there is no
+    /// limit.
     #[must_use]
     pub const fn default_pages(self) -> u64 {
         match self {
@@ -154,7 +156,7 @@ pub(super) struct Tree<M: Machine> {
 }
 
 impl<M: Machine> Tree<M> {
-    /// Creates a tree that has only the root group, and room for `count` groups including the root group.
+    /// Creates a tree that can hold `count` groups, including the root group. At first it has only the root group.
     pub(super) fn new(machine: &M, count: usize) -> Self {
         let order = Order { preorder: Arc::new(vec![GroupId::ROOT]), position: vec![0; count], size: vec![1; count] };
         let tree = Self {
@@ -241,8 +243,8 @@ impl<M: Machine> Tree<M> {
 }
 
 impl Order {
-    /// Returns the positions in preorder of a group and its descendants; returns an empty range if the group does not
-    /// exist.
+    /// Returns the range of positions that a group and its descendants have in the preorder of the tree. Returns an
+    /// empty range if the group does not exist.
     fn stretch(&self, id: GroupId) -> Range<usize> {
         let number = usize::from(id.0);
         let at = self.position[number];
@@ -280,9 +282,9 @@ impl<M: Machine> Groups<M> {
         !is_pinned && self.usage(id) == 0 && self.swap_usage(id) == 0
     }
 
-    /// Keeps a group in the tree while a task that is not in the group charges pages to it. Otherwise the number could
-    /// become that of a group with another parent, from which the pages would be subtracted later. Returns `None` if the
-    /// group was removed.
+    /// Keeps a group in the tree while a task outside the group charges pages to the group. Without the pin, the group
+    /// could be removed, and a new group with another parent could get its number. The pages would later be subtracted
+    /// from the wrong parent. Returns `None` if the group was removed.
     ///
     /// A task that pins a group counts the pin, and then looks whether the group was removed. A task that takes a group
     /// out of the tree has marked it as removed, and then looks for pins. All four steps are sequentially consistent, so
@@ -295,9 +297,10 @@ impl<M: Machine> Groups<M> {
         self.is_live(id).then_some(pin)
     }
 
-    /// Removes a group. The group's pages stay charged to it until they are freed, and its parent pays for its kernel
-    /// objects from then on. All tasks must have left the group.
-    /// [`crate::lru::Lru::remove_group`] calls this, and also updates the list of groups from which reclaim chooses.
+    /// Removes a group. The group's pages stay charged to the group until they are freed. The group's kernel objects
+    /// are from then on charged to its nearest ancestor that was not removed. All tasks must have left the group.
+    /// [`crate::lru::Lru::remove_group`] calls this method, and also updates the list of groups from which reclaim
+    /// chooses.
     ///
     /// # Errors
     /// Fails if the group does not exist, has children that were not removed, or is the root group.
@@ -431,8 +434,8 @@ mod tests {
         assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, group]);
     }
 
-    /// A task that is not in a group charges it while it is removed. The number of the group is not used again before the
-    /// pages are freed, so that the counters of its ancestors stay right.
+    /// A group is removed while a task that is not in it charges a page to it. The group's number is not used again
+    /// before the page is freed, so that the counters of the group's ancestors stay right.
     #[test]
     fn a_pinned_group_stays_until_its_pages_are_charged() {
         let groups = groups(3);

@@ -21,11 +21,11 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// Reclaims until the zones that a request can use reach their raised (boosted) watermarks. It is called at the end
-    /// of kswapd's run over the node, whether the node is balanced or not. Its target is the number of pages by which
-    /// the marks are raised; it ends earlier if nothing can be freed at the lowest priority. It writes and swaps
-    /// nothing, and leaves object caches alone. Then it ends all boosts of the zones, including boosts that began
-    /// meanwhile, and compacts the node, unless `reclaim.kswapd_compact` is `never`.
+    /// Reclaims until the zones that a request can use reach their raised (boosted) watermarks. Kswapd calls this
+    /// method at the end of its run over the node, whether the node is balanced or not. The target is the number of
+    /// pages by which the marks are raised. The reclaim ends earlier if nothing can be freed at the lowest priority. It
+    /// writes and swaps no page, and leaves object caches alone. Then the method ends all boosts of the zones,
+    /// including boosts that began meanwhile, and compacts the node, unless `reclaim.kswapd_compact` is `never`.
     pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
         let mut left: u64 = self.zones_up_to(node, classzone).map(|(_, zone)| zone.boost()).sum();
         if left == 0 {

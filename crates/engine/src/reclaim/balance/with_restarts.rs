@@ -94,7 +94,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits between two passes, as `reclaim.kswapd_nap` says.
+    /// Lets kswapd wait between two passes over the node's zones, as the choice `reclaim.kswapd_nap` says.
     fn kswapd_nap(&self, pass: &NodePass) {
         match self.choices.kswapd_nap {
             KswapdNap::None => {}

@@ -1,9 +1,9 @@
 //! Waits by their reason, from Linux 5.16 on (`reclaim_throttle`; mechanisms/modern, 4).
 //!
-//! In earlier kernels a reclaimer waited until some device's queue was no longer congested, whatever the reason of its
-//! wait; often no event woke it. Here each reason has its own wait. The reasons are pages that are still under
-//! writeback when reclaim meets them again, pages that others hold ([`crate::lru::Lru::wait_for_putback`]), a congested
-//! zone, and no progress.
+//! In earlier kernels a reclaimer waited until the queue of some device was no longer congested, whatever the reason of
+//! the wait. Often no event woke the reclaimer. Since Linux 5.16 each reason has its own wait. The reasons are: pages
+//! that are still under writeback when reclaim meets them again, too many pages that other reclaimers have isolated
+//! ([`crate::lru::Lru::wait_for_putback`]), a congested zone, and no progress.
 
 use crate::lru::wait::{STALL, TICK};
 use crate::lru::{CLUSTER, Reach};

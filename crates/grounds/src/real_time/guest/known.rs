@@ -32,7 +32,7 @@ const DISK_FIELDS: [(usize, &str); 9] = [
 const TICK_US: u64 = 10_000;
 
 /// Adds to `values` figures that `/proc/vmstat` lacks: the free pages of each zone, stall times, the CPU time of
-/// kswapd, the sizes of swap and of the room for files, and counters of the disk and of nodes. Values that this kernel
+/// kswapd, the sizes of swap and of the space for files, and counters of the disk and of nodes. Values that this kernel
 /// does not report are left out. If there is a cgroup, the stall times for memory are those of its tasks.
 pub(super) fn add(values: &mut Vmstat, cgroup: Option<&Cgroup>) {
     for zone in guest::zoneinfo::read(&read("/proc/zoneinfo")) {

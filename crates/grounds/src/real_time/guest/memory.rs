@@ -101,7 +101,7 @@ struct Uses {
     /// First frame after the last free block that is larger than a pageblock. Frames of the next pageblock that lie
     /// before it are free.
     free_until: u64,
-    /// The use of the last compound page, which may reach into the next pageblock.
+    /// The use of the pages of the last compound page. This compound page may reach into the next pageblock.
     compound: Option<Use>,
 }
 

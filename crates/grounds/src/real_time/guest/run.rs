@@ -56,7 +56,7 @@ const PATIENCE: u32 = 5;
 /// many pages, the guest is started again with corrected memory, unless this was the last start.
 const STARTS: usize = 3;
 
-/// Bytes that the journal and the tables of a guest's file system take, in addition to the room for files.
+/// Bytes that the journal and the tables of a guest's file system take, in addition to the space for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
 /// Memory sizes that were right for earlier guests: with this memory, the guest's kernel managed the wanted number of
@@ -150,7 +150,7 @@ pub(super) fn run(
 }
 
 /// Returns the failure of a guest. If the device that holds the guest's disks is full, the message begins with this
-/// reason. The function must be called while the disks still exist, because their removal makes room on the device.
+/// reason. The function must be called while the disks still exist, because their removal frees blocks of the device.
 fn explained(Failure(message): Failure, place: &GroundOptions) -> Failure {
     match room(&place.folder) {
         Some(..FULL_PAGES) => Failure(format!("the device of --dir is full: {message}")),

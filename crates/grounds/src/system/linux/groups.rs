@@ -118,11 +118,11 @@ impl Groups {
         }
     }
 
-    /// Makes the kernel reclaim `pages` pages of a group, by a write to `memory.reclaim`. Returns whether as many pages
-    /// were freed.
+    /// Makes the kernel reclaim `pages` pages of a group, by a write to `memory.reclaim`. Returns `false` if the kernel
+    /// freed fewer pages.
     ///
     /// # Errors
-    /// When the machine file has no such group, or the kernel has no such file or refuses the value.
+    /// When the machine file has no such group, or the kernel has no file `memory.reclaim` or refuses the value.
     pub fn reclaim(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
         let with = swappiness.map_or_else(String::new, |swappiness| format!(" swappiness={swappiness}"));
         let text = format!("{}{with}", pages * PAGE_BYTES as u64);

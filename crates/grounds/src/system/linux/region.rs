@@ -37,7 +37,7 @@ impl Region {
     /// Maps `pages` pages of zeroes.
     ///
     /// # Errors
-    /// When the address space has no room.
+    /// When the process's address space has no free range of this size.
     pub fn anonymous(pages: u32) -> io::Result<Self> {
         Ok(Self { memory: sys::Mapping::new(pages)?, file: None })
     }
@@ -45,7 +45,7 @@ impl Region {
     /// Maps `pages` pages of zeroes. They may become huge pages if the kernel makes huge pages without advice.
     ///
     /// # Errors
-    /// When the address space has no room.
+    /// When the process's address space has no free range of this size.
     pub fn huge(pages: u32) -> io::Result<Self> {
         Ok(Self { memory: sys::Mapping::huge(pages)?, file: None })
     }

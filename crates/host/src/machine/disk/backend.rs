@@ -35,7 +35,7 @@ pub trait Backend: Send + Sync {
     /// returns, other threads may still carry out some of the transfers.
     fn run_all(&self, transfers: Vec<Transfer>);
 
-    /// Hands a transfer (request under way) to another thread, which carries it out.
+    /// Passes a transfer (request under way) to another thread, which carries it out.
     fn start(&self, transfer: Transfer);
 
     /// Makes the data that were written to a device durable.
@@ -53,9 +53,10 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// Reads a few pages on the calling thread, which waits. This must be fast, because small reads that miss the page
-/// cache come here. Therefore a read that succeeds at once is not counted as in flight. The count is needed only to
-/// close the device, and a task closes a device only when no other task submits to it.
+/// Reads a few pages on the calling thread, which waits for the read. The function must be fast, because small reads
+/// that miss the page cache use it. Therefore it does not count a read that succeeds at once as in flight. The count of
+/// requests in flight is needed only to close the device, and a task closes a device only when no other task submits
+/// requests to it.
 #[inline]
 pub(super) fn read_in_place(device: &Arc<Device>, request: Request) {
     if device.backend.sees_all() || device.checksums.is_some() || device.cipher.is_some() {
@@ -381,7 +382,7 @@ impl Transfer {
         }
     }
 
-    /// Ends the transfer with `result`, and hands the request back to the engine's receiver.
+    /// Ends the transfer with `result`, and returns the request to the engine's receiver of completed requests.
     #[inline]
     pub(super) fn finish(self, result: Result<(), Cause>) {
         let result = self.check(result);

@@ -37,7 +37,7 @@ pub(super) struct Context {
     /// kept as counters because reclaim asks for each page whether any queue is congested. A counter may be below 0 for
     /// a moment, if the end of a congestion is counted before its beginning.
     pub congested: [AtomicI32; 2],
-    /// Woken whenever a device's queue stops being congested.
+    /// Wait queue that is woken whenever a device's queue stops being congested.
     pub uncongested: WaitQueue,
     pub notices: Arc<Notices>,
 }

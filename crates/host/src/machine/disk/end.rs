@@ -22,7 +22,7 @@ pub(super) struct End {
     /// Blocks that were lost because another process truncated the file.
     lost: Mutex<RangeSet<u64>>,
     has_lost: AtomicBool,
-    /// Number of truncations of the file by other processes, as far as they were noticed.
+    /// Number of times that the file was found truncated by another process.
     cuts: AtomicU32,
 }
 

@@ -65,15 +65,15 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// The means to check that data that are read from a device equal the data last written there.
+/// The way in which the library checks that data read from a device equal the data last written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
-    /// Checks by checksums if [`Config::checksums`] says so, otherwise not at all.
+    /// Each block has a checksum if [`Config::checksums`] says so. Otherwise data are not checked.
     AsConfigured,
-    /// Checks by checksums, whatever [`Config::checksums`] says.
+    /// Each block has a checksum, whatever [`Config::checksums`] says.
     Checksums,
-    /// Checks by the tags of encryption. Blocks are encrypted with a key that only this device has and that is lost
-    /// with the device.
+    /// Each block is encrypted and has an authentication tag, which is checked when the block is read. Only this device
+    /// has the key. The key is lost with the device.
     Encryption,
 }
 

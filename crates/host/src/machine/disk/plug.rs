@@ -29,8 +29,8 @@ fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
 
-/// Begins to hold back this thread's requests to the disks at the address `owner`. Returns `false` if the thread has a
-/// plug of another machine.
+/// Begins to hold back this thread's requests to the disks of one machine, which `owner` identifies: it is the address
+/// of the machine's `Disks`. Returns `false` if the thread has a plug of another machine.
 pub(super) fn begin(owner: usize) -> bool {
     with_plugged(|plugged| {
         let is_free = plugged.depth == 0 || plugged.owner == owner;
@@ -53,7 +53,8 @@ pub(super) fn end() -> Vec<Transfer> {
     .unwrap_or_default()
 }
 
-/// Returns whether this thread has a plug that holds back requests to the disks at the address `owner`.
+/// Returns whether this thread has a plug that holds back requests to the disks of the machine `owner`. The machine is
+/// identified by the address of its `Disks`.
 #[inline]
 pub(super) fn is_plugged(owner: usize) -> bool {
     with_plugged(|plugged| plugged.depth > 0 && plugged.owner == owner).unwrap_or(false)

@@ -21,7 +21,8 @@ pub enum Cause {
     Truncated {
         /// The end of the file, bytes.
         end: u64,
-        /// The expected length: the code that added the device knows that the file had at least this number of bytes.
+        /// The expected end of the file, bytes: the code that added the device knows that the file had at least this
+        /// length.
         expected_end: u64,
     },
     /// The system moved no bytes, and did not say why.
@@ -101,7 +102,7 @@ pub(super) enum Next {
     Done,
     /// The file has no more bytes: the rest of the read becomes zeroes.
     ZeroRest,
-    /// Another attempt moves the rest.
+    /// Another attempt must move the bytes of the request that are left.
     Again,
     /// Another attempt goes through the page cache of the kernel.
     Buffered,

@@ -66,8 +66,9 @@ impl Rings {
     /// Makes the background ring, its thread and a first ring to borrow. If the system forbids the background ring
     /// later, `io_threads` threads of a [`Pool`] do the work, and `notices` gets a notice.
     ///
-    /// # Errors The system's error number when rings are not permitted; 0 when the kernel's rings lack an operation
-    /// that this module needs.
+    /// # Errors
+    /// The system's error number when rings are not permitted; 0 when the kernel's rings lack an operation that this
+    /// module needs.
     pub(super) fn new(io_threads: usize, notices: Arc<Notices>) -> Result<Arc<Self>, Errno> {
         let as_errno = |error: io::Error| error.raw_os_error().unwrap_or(0);
         let bell = sys::event_counter().map_err(as_errno)?;
@@ -274,7 +275,7 @@ struct InFlight {
 }
 
 impl Slots {
-    /// Creates a ring with room for `in_flight_max` transfers.
+    /// Creates a ring that can have up to `in_flight_max` transfers in flight.
     fn new(ring: IoUring, in_flight_max: usize) -> Self {
         let slots = Vec::with_capacity(in_flight_max);
         let (free, unsubmitted, reaped) = Default::default();

@@ -1,4 +1,4 @@
-//! What `replay` shows: as text, as a page, as a picture, as CSV and JSON.
+//! The report of `replay`: as text, as a page, as a picture, as CSV and as JSON.
 
 use super::Results;
 use super::sizes::{Size, Unit};
@@ -38,7 +38,7 @@ pub struct Shown<'a> {
     requests: u64,
     warm_up: u64,
     objects: u64,
-    /// The number of which a size given as a share is a share: all pages, objects or bytes of the trace.
+    /// The number to which a size given as a share refers: that of all pages, objects or bytes of the trace.
     whole: u64,
     /// The sampling rate, and the numbers of requests and objects of the sample.
     sampled: Option<(f64, u64, u64)>,
@@ -102,7 +102,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Returns the policy with the fewest misses at a size, other than the optimum.
+    /// Returns the line of the policy, other than the optimum, that has the fewest misses at a cache size.
     fn best(&self, size: usize, ratio: impl Fn(&Line) -> Option<f64>) -> Option<&Line> {
         let lines = self.policies().filter_map(|lines| lines.get(size)).filter(|line| line.policy != Policy::Optimal);
         lines
@@ -200,7 +200,8 @@ impl<'a> Shown<'a> {
         Grid { keys: 1, head, lines: lines.collect(), texts: vec![0] }
     }
 
-    /// Returns whether bytes are missed in another share than requests. They are not if all objects have one size.
+    /// Returns whether the miss ratio of bytes differs from the miss ratio of requests. The two are equal if all
+    /// objects have one size.
     fn tells_bytes(&self) -> bool {
         let differ = |line: &Line| line.bytes.is_some_and(|bytes| (bytes.value - line.misses.value).abs() > 1e-9);
         self.lines.iter().any(differ)

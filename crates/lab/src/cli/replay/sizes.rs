@@ -9,7 +9,7 @@ pub enum Size {
     Share(f64),
     /// This number of pages or objects.
     Number(u64),
-    /// This number of bytes.
+    /// The size is this number of bytes.
     Bytes(u64),
 }
 
@@ -18,7 +18,7 @@ pub enum Size {
 pub enum Unit {
     /// Pages of 4 KiB.
     Pages,
-    /// Objects, whatever their sizes.
+    /// Objects. Each object counts as one, whatever its size.
     Objects,
     /// Bytes of objects.
     Bytes,
@@ -49,7 +49,7 @@ impl Unit {
 }
 
 impl Size {
-    /// Returns the size in this unit, as the replay takes it.
+    /// Returns the size for a replay that counts in `unit`. Bytes are converted to pages if the replay counts pages.
     pub const fn in_unit(self, unit: Unit) -> ::cache::Size {
         match (self, unit) {
             (Self::Share(share), _) => ::cache::Size::Share(share),

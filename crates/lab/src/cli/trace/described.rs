@@ -1,4 +1,4 @@
-//! What `trace info` shows: as text, as a page, as a picture.
+//! The output of `trace info`: as text, as a page, as a picture.
 
 use ::trace::Info;
 use ::trace::info::Interval;

@@ -1,4 +1,4 @@
-//! `highwater trace record`: what a running program does, as a trace.
+//! The command `highwater trace record`, which writes the file accesses of a running program as a trace.
 
 use super::super::End;
 use figures::cgroup::{Cgroup, Version};
@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a process or a cgroup is recorded if the user does not say it.
+/// Time for which a process or a cgroup is recorded if the user states no time.
 const SECONDS: Duration = Duration::from_secs(10);
 
 /// Arguments of `highwater trace record`.

@@ -48,8 +48,8 @@ impl Met<'_> {
         self.group.some_waited_percent.map(|waited| waited >= GROUP_WAITED_MIN)
     }
 
-    /// Returns a sentence about the time for which the cgroup's tasks waited. If the tasks hardly waited, the sentence
-    /// ends with the words `at_ease`.
+    /// Returns a sentence about the time for which the cgroup's tasks waited for memory. If the tasks hardly waited,
+    /// the sentence ends with the text `at_ease`.
     fn waited(&self, at_ease: &str) -> String {
         match (self.group.some_waited_percent, self.waits()) {
             (Some(waited), Some(true)) => format!(" Its tasks waited for memory {waited:.1} % of the time."),

@@ -106,7 +106,8 @@ pub(super) fn is_since_made(signs: &Signs, name: &str) -> bool {
     own(signs, name).is_some_and(|group| group.is_since_start)
 }
 
-/// Returns whether there is a cgroup whose signs come from a single copy of its `memory.stat`.
+/// Returns whether there is a cgroup whose signs come from a single copy of its `memory.stat`, so that they count since
+/// the cgroup was made.
 pub(super) fn is_made_known(signs: &Signs) -> bool {
     let has_stat = |group: &Signs| group.is_since_start && group.major_faults.is_some();
     signs.group.is_some() && has_stat(signs) || signs.groups.values().any(has_stat)

@@ -30,8 +30,8 @@ pub struct Told {
     pub kills: usize,
 }
 
-/// Returns sentences on the processes that were killed according to a log, and on the reasons, from all reports of the
-/// OOM killer.
+/// Returns sentences that say which processes were killed according to a log, and why. The sentences summarise all
+/// reports of the OOM killer in the log.
 #[must_use]
 pub fn kills(log: &Log) -> Told {
     let mut told = Told::default();
@@ -279,8 +279,8 @@ fn closed(want: &Want<'_>) -> String {
     format!(", not {}{by_nodes}", with_free.join(" or "))
 }
 
-/// Returns sentences on the zones that the request may use: their free memory, and the part of it that the request may
-/// not use. The highest zone comes first, because the kernel tries it first.
+/// Returns sentences on the zones that the request may use: their free memory, and the part of the free memory that the
+/// request may not use. The highest zone comes first, because the kernel tries it first.
 fn rooms(want: &Want<'_>) -> Vec<String> {
     let report = want.report;
     let nodes = has_nodes(report);
@@ -315,8 +315,8 @@ fn rooms(want: &Want<'_>) -> Vec<String> {
     }
 }
 
-/// Returns a sentence on why a zone has too little memory for a request. `nodes` states whether the computer has
-/// several nodes, so that the node is named, too.
+/// Returns a sentence that says why a zone has too little memory for a request. `nodes` is `true` if the computer has
+/// several nodes; the sentence then names the node, too.
 fn short(room: &Room<'_>, nodes: bool) -> String {
     let name = zone_name(room.zone, nodes);
     let Room { free, cma, high_atomic, reserve, mark, left, .. } = *room;

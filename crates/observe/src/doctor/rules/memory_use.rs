@@ -19,12 +19,12 @@ pub const SHORT_MAX: f64 = 5.0;
 /// A use of memory that reclaim cannot take, such as page tables.
 struct Holder {
     cause: &'static str,
-    /// The name of this use of memory in figures, which is a line of `/proc/meminfo`.
+    /// The name of this use of memory in reports. The name is that of a line of `/proc/meminfo`.
     name: &'static str,
     pages: fn(&MemoryUse) -> Option<f64>,
-    /// Smallest share of memory, percent, at which this use is reported.
+    /// Smallest share of memory, percent, at which this use of memory is reported.
     share_min: f64,
-    /// Whether the kernel itself uses the memory. Other uses are reported only if memory is scarce.
+    /// True if the kernel itself uses the memory. Other uses are reported only if memory is scarce.
     is_kernels: bool,
     /// The rest of the finding's sentence, which begins with a share such as `72 % of memory (46270 MiB) `.
     is_what: &'static str,

@@ -7,8 +7,8 @@ use super::{
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::{Evidence, Finding, Weight};
 
-/// Smallest share of memory, percent, at which page cache counts as large while programs are in swap. When programs
-/// need all memory, reclaim keeps only a few percent of page cache.
+/// Smallest share of memory, percent, at which page cache counts as large while pages of programs are in swap. When
+/// programs need all memory, reclaim keeps only a few percent of page cache.
 pub const CACHE_LARGE_MIN: f64 = 25.0;
 
 /// Share of memory, percent, below which page cache counts as small, since programs have nearly all memory.
@@ -27,10 +27,10 @@ struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// Whether the traffic is an illness if only pages that were really read and written are counted.
+    /// True if the traffic is an illness even when pages of zeroes, which cost no I/O, are not counted.
     is_ill: bool,
-    /// Whether the traffic is an illness if pages of zeroes, which cost no I/O, are counted, too. If it is an illness
-    /// only with these pages, the finding is a notice.
+    /// True if the traffic is an illness when pages of zeroes, which cost no I/O, are counted, too. If only this field
+    /// is `true`, the finding is a notice.
     is_felt: bool,
 }
 
@@ -74,11 +74,11 @@ fn in_swap(signs: &Signs) -> Option<f64> {
 /// The size of the page cache while pages of programs are swapped out. If the cache is large, its pages could leave
 /// memory instead.
 enum Beside {
-    /// Page cache is large.
+    /// The page cache is large while pages of programs are swapped out.
     Much,
-    /// Page cache is small.
+    /// The page cache is small while pages of programs are swapped out.
     Little,
-    /// Page cache is neither large nor small.
+    /// The page cache is neither large nor small while pages of programs are swapped out.
     Some,
     /// The size of the page cache is unknown.
     Unknown,
@@ -273,7 +273,8 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// Returns the load of a span, s: the number of pages swapped in, divided by [`RATE_MIN`].
+/// Returns the weight of a span, by which spans are compared: the number of pages swapped in, divided by [`RATE_MIN`]
+/// (pages/s).
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }

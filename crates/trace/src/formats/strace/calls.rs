@@ -1,4 +1,5 @@
-//! The meaning of calls.
+//! The meaning of the system calls in strace's output: the requests that each call makes, and its effect on the tables
+//! of the process.
 
 use super::line::{Call, before_path, string, unescaped};
 use super::tables::{Mapping, Shares, View, World};
@@ -72,7 +73,7 @@ fn descriptor(call: &Call<'_>, at: usize) -> Option<u64> {
 }
 
 /// Returns the numbers of the file and of the open file description to which the descriptor in argument `at` refers.
-/// Returns none if the descriptor is not known, which is counted, or if it has no file with pages.
+/// Returns none if the descriptor is unknown, or if its file has no pages. Unknown descriptors are counted.
 fn file_of(call: &Call<'_>, at: usize, view: &mut View<'_>, sink: &mut Sink) -> Option<(u32, u32)> {
     let (fd, path) = before_path(call.argument(at));
     let path = path.map(unescaped);

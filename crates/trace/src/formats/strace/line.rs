@@ -8,7 +8,7 @@ pub struct Line<'a> {
     pub process: u64,
     /// The time at the beginning of the line.
     pub time: Time,
-    /// What the line says, after the process and the time.
+    /// The event that the line states after the process and the time.
     pub spoken: Spoken<'a>,
 }
 
@@ -47,7 +47,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Returns the time of the next line on this clock, µs. `time` is what the line states. A line without a time has
+    /// Returns the time of the next line, µs. `time` is the time that the line states. A line that states no time has
     /// the time of the line before.
     pub fn at(&mut self, time: Time) -> u64 {
         const DAY_US: u64 = 86_400_000_000;
@@ -235,7 +235,7 @@ fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     None
 }
 
-/// Returns the place of the quotation mark that ends the string that begins at byte `start`; `None` if there is none.
+/// Returns the position of the quotation mark that ends the string at byte `start`; `None` if the string has no end.
 fn end_of_string(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     while at < text.len() {

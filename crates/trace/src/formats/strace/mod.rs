@@ -4,8 +4,9 @@
 //! The flow: [`line`] takes a line apart and joins calls that another task interrupted; [`calls`] gives each call's
 //! meaning; [`tables`] has the descriptors, mappings and names that calls refer to.
 //!
-//! With `-y` strace itself names the file of a descriptor. Without it, descriptors are followed from `open` on; a task
-//! whose start was not traced gets the table of the task that spoke last. Accesses through mappings are not in the text.
+//! With `-y` strace itself names the file of a descriptor. Without `-y`, descriptors are followed from `open` on. A
+//! task whose start was not traced gets the descriptor table of the task that the line before belongs to. Accesses
+//! through mappings are not in the text.
 
 mod calls;
 mod line;

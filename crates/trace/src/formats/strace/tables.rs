@@ -1,4 +1,5 @@
-//! What calls refer to: descriptors and mappings of each process, and the files behind paths.
+//! Tables of the things to which system calls refer: the descriptors and mappings of each process, and the files by
+//! path.
 
 use crate::operation::Operation;
 use crate::read::Sink;
@@ -18,7 +19,7 @@ pub struct OpenFile {
     pub handle: u32,
     /// Offset in the file at which the next `read` or `write` begins.
     pub position: u64,
-    /// Properties of reads and writes by this description.
+    /// Flags that each read and write through this open file description has.
     pub flags: Flags,
 }
 
@@ -27,7 +28,7 @@ pub struct OpenFile {
 pub struct Descriptor {
     /// The open file description to which the descriptor refers.
     pub open: Rc<RefCell<OpenFile>>,
-    /// Whether `execve` closes the descriptor.
+    /// True if `execve` closes the descriptor.
     pub closes_on_exec: bool,
 }
 
@@ -59,8 +60,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Returns the process that this process starts as `task`. The new process shares the tables that `shares` names,
-    /// and gets copies of the others.
+    /// Returns a child of this process. `task` is the number of the child's task in the trace. The child shares the
+    /// tables that `shares` names, and gets copies of the other tables.
     fn child(&self, task: u32, shares: Shares) -> Self {
         let Self { descriptors, mappings, folder, .. } = self;
         Self {
@@ -97,8 +98,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Reads from the arguments of `clone` what the new process shares: `CLONE_FILES` stands for the table of
-    /// descriptors, `CLONE_VM` for memory.
+    /// Reads from the arguments of `clone` what the new process shares with its parent: with `CLONE_FILES` the table of
+    /// descriptors, with `CLONE_VM` the memory.
     pub fn of(arguments: &[u8]) -> Self {
         let has = |flag: &[u8]| arguments.windows(flag.len()).any(|part| part == flag);
         Self { descriptors: has(b"CLONE_FILES"), memory: has(b"CLONE_VM") }
@@ -146,7 +147,7 @@ impl World {
         View { world: self, process, number, time_us }
     }
 
-    /// Notes that a process is starting another one, with which it will share what `shares` says.
+    /// Notes that a process is starting another process. `shares` says which tables the two will share.
     pub const fn forks(&mut self, process: u64, shares: Shares) {
         self.forking = Some((process, shares));
     }

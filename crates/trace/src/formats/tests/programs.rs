@@ -157,7 +157,8 @@ fn reads_are_cut_to_their_files() {
     assert_eq!(stream.metadata()["ranges_cut_to_file"], 1);
 }
 
-/// Checks that only a bounded number of other tasks' requests is held back while a task whose read may go on is silent.
+/// Checks that only a bounded number of requests is held back for a read that may go on, while the reading task has no
+/// further event and other tasks make requests.
 #[test]
 fn a_silent_task_holds_back_a_bounded_number_of_requests() {
     let mut text = "a-1 [000] ..... 1.0: mm_filemap_get_pages: dev=1:1 ino=1 ofs=0-4095\n".to_owned();

@@ -1,5 +1,5 @@
-//! The sample trace in the folder that `HIGHWATER_TRACES` names: four files with the same requests. Absent, the tests are
-//! skipped.
+//! Tests with the sample trace in the folder that the environment variable `HIGHWATER_TRACES` names: four files with
+//! the same requests. Without the variable, the tests are skipped.
 
 use crate::read::{Options, load};
 use crate::request::Kind;

@@ -121,8 +121,9 @@ impl<M: Machine> Lru<M> {
         !stays
     }
 
-    /// Returns whether an active page stays active because it was used since reclaim last checked it. An anonymous page
-    /// never does. Without `Activation::AtScan`, only a page of a program's text does.
+    /// Returns whether an active page stays active, because the page was used since reclaim last checked it. The result
+    /// is `false` for each anonymous page. Without `Activation::AtScan`, only used pages of a program's text stay
+    /// active.
     fn stays_active(&self, frame: FrameNumber, used: MappedUse, owners: &mut Owners<M>) -> bool {
         let descriptor = &self.frames[frame];
         if descriptor.is_anon() {
@@ -150,7 +151,8 @@ impl<M: Machine> Lru<M> {
     /// The rule is `lru.inactive_ratio`. Without swap, the anonymous list is never too short. With
     /// `CgroupCounters::EveryTwoSeconds`, the numbers of pages may be up to two seconds old. If earlier reclaims of the
     /// request freed nothing, exact numbers are used, so that memory does not count as exhausted because of old
-    /// numbers. Only reclaim at a cgroup's limit still uses old numbers: Linux was seen to fail there because of them.
+    /// numbers. Only reclaim at a cgroup's limit uses the old numbers even then, because Linux was seen to fail at a
+    /// limit because of old numbers.
     pub fn is_inactive_low(&self, reach: Reach<'_, M>, family: Family, demand: &Demand) -> bool {
         let exact = |kind| self.list_pages(reach, kind);
         self.is_low(reach, reach.lruvec, family, demand, exact)

@@ -2,10 +2,10 @@
 //! CPU.
 //!
 //! A page that is read waits with up to 63 others before it goes on a list (`lru.admission = "by-refault"`,
-//! [`admission`](crate::lru::admission)), and a used page becomes active when the scan reaches it
-//! (`lru.activation = "at-scan"`). The model uses the engine's code for lists, for the record of pages that left
-//! ([`Workingset`]), for the test for few inactive pages, and for the judgement. It hands out pages one by one on
-//! demand; a *round* is a cluster of 32 pages.
+//! [`admission`](crate::lru::admission)), and a used page becomes active when the scan reaches it (`lru.activation =
+//! "at-scan"`). The model uses the engine's code for lists, for the record of pages that left ([`Workingset`]), for the
+//! test for few inactive pages, and for the judgement. It returns the pages to be evicted one by one on demand. A
+//! *round* is a cluster of 32 pages.
 
 use super::Lists;
 use super::age::is_file_inactive_low;
@@ -23,20 +23,20 @@ use machine::FrameNumber;
 #[derive(Debug)]
 pub struct HighwaterModel {
     lists: Lists,
-    /// Pages that wait for their admission to a list, the youngest first. Those that returned soon after they were
-    /// dropped have the flag [`RETURNED`].
+    /// Pages that wait for their admission to a list, the youngest first. Waiting pages that returned soon after they
+    /// were dropped have the flag [`RETURNED`].
     waiting: List,
     waiting_max: u64,
     least_held: u64,
     workingset: Workingset,
-    /// Number of pages that the round may still take from the inactive list.
+    /// Number of pages that the present round of the scan may still take from the inactive list.
     left_in_round: u64,
-    /// Pages that had waited and were then handed out to be evicted, each with its kind.
+    /// Pages that had waited and were then chosen to be evicted, each with its kind.
     dropped: ArrayVec<(FrameNumber, Left), { CLUSTER as usize }>,
 }
 
-/// The flag of a waiting page that returned soon. It is the bit of pages that are read ahead, of which the model has
-/// none.
+/// The flag of a waiting page that returned soon after it had left memory. The flag uses the bit for pages that are
+/// read ahead, because the model reads no pages ahead.
 const RETURNED: Flags = Flags::READAHEAD;
 
 impl HighwaterModel {
@@ -68,7 +68,9 @@ impl HighwaterModel {
         Some((page, kind))
     }
 
-    /// Returns whether the next page that returned soon goes on a list at once.
+    /// Returns whether the next page of the kind [`Left::Returned`] goes on an LRU list at once. If pages of this kind
+    /// are missed more often than evicted pages, all of them go on a list except one in `PROBE_EVERY`. Otherwise only
+    /// one in `LISTED_EVERY` goes on a list.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
@@ -107,8 +109,8 @@ impl HighwaterModel {
         }
     }
 
-    /// Takes the next page to be evicted: a page that has waited and goes on no list or, if there is none, the oldest
-    /// inactive page.
+    /// Takes the next page to be evicted. This is a page whose wait for admission has ended and that goes on no list.
+    /// If there is none, it is the oldest inactive page; if the lists are empty, it is a page that still waits.
     fn take_victim(&mut self, pages: &impl Pages) -> Option<FrameNumber> {
         while self.waiting.len() >= self.waiting_max {
             let (page, kind) = self.take_waiting(pages)?;

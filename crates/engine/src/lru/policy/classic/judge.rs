@@ -97,7 +97,8 @@ mod tests {
         }
     }
 
-    /// Even if anonymous pages, too, must be used twice to become active, only pages of files are left to the flusher.
+    /// Untouched pages with the referenced mark: an anonymous page is swapped out even if it is dirty. Only a file page
+    /// is left to the flusher if it is dirty.
     #[test]
     fn a_marked_page_of_a_program_is_swapped_out() {
         assert_eq!(check_references(0, true, false, false), Verdict::Reclaim);

@@ -1,11 +1,12 @@
-//! A model of Linux's active and inactive lists since 3.15, for use without an engine: files that are read by system
-//! calls.
+//! A model of Linux's active and inactive lists since 3.15, for use without an engine. It covers pages of files that
+//! are read by system calls.
 //!
 //! A page becomes active at its second use, or when it returns within its refault distance. The model uses the engine's
-//! code for shadows, for the length of the inactive list, and for the judgement. It has a scan of its own: a *round* of
-//! the model hands out a cluster of 32 pages. Before a round, active pages become inactive if the inactive list is too
-//! short, or if a page has returned and become active since the last round (Linux 4.12 and later). They are in number
-//! to those of the round as the active list to the inactive one, as in a scan with one priority for both lists.
+//! code for shadows, for the length of the inactive list, and for the judgement of pages. It has a scan of its own: a
+//! *round* of the model evicts a cluster of 32 pages. Before a round, active pages become inactive if the inactive list
+//! is too short, or if a page has returned and become active since the last round (Linux 4.12 and later). The number of
+//! these active pages is 32 times the ratio of the lengths of the active and the inactive list, as in a scan with one
+//! priority for both lists.
 
 use super::Lists;
 use super::age::is_below_ratio;
@@ -26,7 +27,7 @@ pub struct LinuxModel {
     age: u64,
     /// `true` if a page has returned and become active since the last round.
     has_refaulted: bool,
-    /// Number of pages that the round may still hand out.
+    /// Number of pages that the present round may still evict.
     left_in_round: u64,
 }
 

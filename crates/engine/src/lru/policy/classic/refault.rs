@@ -28,7 +28,7 @@ pub(super) struct Token {
     /// Number of the lruvec that the page was on.
     pub(super) lruvec: u32,
     /// The nonresident age of the lruvec, in pages, when the page left. A shadow stores this age rounded down to a
-    /// bucket, and without its high bits, for which it has no room.
+    /// bucket, and without the high bits that do not fit into a shadow.
     pub(super) age: u64,
     /// `true` if the page had been active before it left memory.
     pub(super) is_of_workingset: bool,
@@ -73,7 +73,7 @@ impl Packing {
     }
 
     /// Returns a refault distance: the number of pages by which the nonresident age has grown from the age in a token
-    /// to the age `now`. The result is modulo the largest distance that a shadow has room for.
+    /// to the age `now`. The result is modulo the number of distances that a shadow can tell apart.
     pub(super) const fn distance(self, token: Token, now: u64) -> u64 {
         now.wrapping_sub(token.age) & (self.age_mask() << self.bucket_order | ((1 << self.bucket_order) - 1))
     }
@@ -92,14 +92,15 @@ pub(super) struct Nonresident {
     sums: Sums,
 }
 
-/// Copies of an lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
+/// Copies of an lruvec's counters, made when the counters of cgroups were last added up
+/// ([`CgroupCounters::EveryTwoSeconds`]).
 #[derive(Debug, Default)]
 struct Sums {
     /// Number of refaulted pages of each family that became active.
     activations: [AtomicU64; Family::ALL.len()],
     /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
-    /// Time at which the counters were added up, in ns.
+    /// Time at which the lruvec's counters were last copied into this value, ns.
     at: AtomicU64,
 }
 
@@ -158,7 +159,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Adds an evicted page to the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts the
-    /// page. The shadow of the page was stored before, so it does not count the page itself.
+    /// page. The page's shadow was stored before, so the age in the shadow does not include the page itself.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
@@ -202,7 +203,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Returns the size of the workingset with which a returning page of a family competes: the active pages of its
-    /// family, and all pages of the other family. Anonymous pages count only while swap has room.
+    /// family, and all pages of the other family. Anonymous pages count only while swap slots are free.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.listed_below(lruvec, kind));
         let may_swap_out = self.has_swap_room(lruvec.group);

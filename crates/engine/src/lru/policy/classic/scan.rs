@@ -1,5 +1,5 @@
-//! One scan of an lruvec: clusters of each list in turn, until the targets or enough pages are reached
-//! (`shrink_lruvec`; mechanisms/reclaim, 10, 14).
+//! One scan of an lruvec: scans a cluster of pages of each list in turn, until every list has reached its target or
+//! enough pages were freed (`shrink_lruvec`; mechanisms/reclaim, 10, 14).
 
 use super::scan_count::Targets;
 use crate::lru::choices::{ActiveScan, EarlyExit, FamilyBalance, SmallTargets};
@@ -15,7 +15,7 @@ const MAY_TAKE_A_CLUSTER: u32 = CLUSTER.ilog2();
 #[derive(Clone, Debug)]
 pub struct Scan {
     demand: Demand,
-    /// Number of the next turn in the present round. A round has one turn for each list.
+    /// Index in `turns` of the list that the present round scans next. A round scans each list once.
     turn: usize,
     /// The lists, in the order in which a round of the scan visits them.
     turns: [ListKind; ListKind::ALL.len()],
@@ -26,7 +26,8 @@ pub struct Scan {
     may_age: [bool; Family::ALL.len()],
     /// `true` if active pages had a scan target but were left alone, because they may not become inactive.
     left_active: bool,
-    /// `true` if enough was freed, and the remaining targets were trimmed.
+    /// `true` if the scan has freed enough pages, so that the remaining targets (numbers of pages to scan) were
+    /// reduced.
     is_trimmed: bool,
     is_over: bool,
 }
@@ -140,7 +141,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes a cluster of the inactive pages of a family off its list. If the demand names blocks, also takes the other
+    /// Takes up to `pages` pages off the inactive list of a family. If the demand names blocks, also takes the other
     /// pages of the aligned blocks in which these pages lie.
     fn take_cluster(&self, reach: Reach<'_, M>, family: Family, pages: u64, demand: &Demand) -> Batch {
         let _span = self.machine.span(Func::ShrinkInactiveList);

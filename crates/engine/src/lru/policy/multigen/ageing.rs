@@ -103,7 +103,7 @@ impl<M: Machine> Lru<M> {
         [swappiness > 0 && demand.may_swap && may_swap_out, swappiness < ONLY_ANON]
     }
 
-    /// Returns the swappiness of a reclaim: that of the demand, or `lru.swappiness`.
+    /// Returns the swappiness of a reclaim: the value in `demand` if there is one, otherwise `lru.swappiness`.
     pub(super) fn swappiness(&self, demand: &Demand) -> u64 {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }

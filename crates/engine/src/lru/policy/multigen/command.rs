@@ -35,11 +35,12 @@ pub struct Age {
     pub cgroup: u64,
     /// The memory node to which the command applies.
     pub node: NodeId,
-    /// The number of the node's youngest generation, after which the new one begins.
+    /// The number that the node's youngest generation must have when the command runs. The new generation gets the next
+    /// number.
     pub youngest: u64,
-    /// Selects the families that are aged: 0 selects only file pages, [`ONLY_ANON`] only anonymous pages, and other
-    /// values both, whether or not swap has room. Without a value, file pages are aged, and also anonymous pages if
-    /// they can go to swap.
+    /// The families that are aged: with 0 only file pages, with [`ONLY_ANON`] only anonymous pages, and with other
+    /// values both, even if no swap slot is free. With `None`, file pages are aged, and also anonymous pages if they
+    /// can go to swap.
     pub swappiness: Option<u64>,
     /// `true` if the walk covers all tables that were touched since the last walk, even tables that the filter would
     /// leave out. A command without `FORCE_SCAN` means `true`. This field and the meaning of `swappiness` are general
@@ -100,7 +101,7 @@ pub enum Refused {
         /// The node that the command named.
         node: NodeId,
     },
-    /// Another task is about to begin the same generation.
+    /// Another task is about to begin the generation that the command asks for.
     ByOthers,
     /// The command did not name the youngest generation. A new generation begins only after the youngest one. Another
     /// task may have begun a generation meanwhile.

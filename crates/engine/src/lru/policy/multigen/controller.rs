@@ -2,8 +2,8 @@
 //! (mechanisms/multigen, 4).
 //!
 //! The controller compares rates of refaults. A rate is the number of pages that came back, divided by the number of
-//! pages that were evicted or protected. The oldest generation counts in full, each generation before it with half the
-//! weight of its successor.
+//! pages that were evicted or protected. The counts of the present oldest generation have the full weight. The counts
+//! of earlier oldest generations are averaged: each of them has half the weight of the generation that followed it.
 
 use super::choices::{Choices, RateSmoothing, TypeRule};
 use super::generations::Seqs;
@@ -11,14 +11,14 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Before a comparison, this many pages are added to the evicted and protected pages of the reference rate, with which
-/// other rates are compared (`RateSmoothing::ByBatch`).
+/// Number of pages that are added to the evicted and protected pages of the reference rate, before another refault rate
+/// is compared with it (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
-/// A rate of refaults: the pages that came back, out of those that were evicted or protected.
+/// A refault rate: the number of pages that refaulted, out of the pages that were evicted or protected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Number of pages that came back.
+    /// Number of pages that refaulted: they were read again after they were evicted.
     pub refaulted: u64,
     /// Number of pages that were evicted, or protected from eviction.
     pub total: u64,
@@ -53,9 +53,10 @@ impl Rule {
                 <= product(refaulted, candidate_total, candidate_gain)
     }
 
-    /// Returns the last tier that may be evicted, for a family whose tiers have the rates `tiers`. A tier is protected
-    /// if its rate, divided by `gain`, is above the rate `reference`, divided by that rate's own gain; all tiers above
-    /// a protected one are protected, too. The first tier is never protected.
+    /// Returns the highest tier that may be evicted, for a family whose tiers have the refault rates `tiers`.
+    /// `reference` is a rate for comparison, with its gain. A tier is protected if its rate, divided by `gain`, is
+    /// above the reference rate, divided by the gain of the reference. All tiers above a protected tier are protected,
+    /// too. The first tier is never protected.
     pub fn tier_limit(&self, reference: (Rate, u64), tiers: &[Rate], gain: u64) -> usize {
         let goes = |rate: &&Rate| self.is_ok_to_evict(reference, (**rate, gain));
         tiers[1..].iter().take_while(goes).count()
@@ -118,7 +119,7 @@ pub enum Count {
     Evicted,
     /// Pages were old enough to be evicted, and stayed because of their tier.
     Protected,
-    /// Pages came back.
+    /// Evicted pages came back: they refaulted.
     Refaulted,
 }
 

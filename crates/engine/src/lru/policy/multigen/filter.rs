@@ -63,7 +63,7 @@ impl Filters {
         self.of(seq + 1).begin();
     }
 
-    /// Returns whether a table is worth a walk while generation `seq` is the youngest.
+    /// Returns whether a walk is to examine a page table while generation `seq` is the youngest.
     pub fn has(&self, seq: u64, table: u64) -> bool {
         self.of(seq).has(table)
     }

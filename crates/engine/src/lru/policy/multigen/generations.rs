@@ -96,7 +96,7 @@ impl Generations {
         Seqs { max: self.max.load(Acquire), min }
     }
 
-    /// Begins the next generation, which takes the slot of a generation that no family has any more.
+    /// Begins the next generation. It takes the slot of an old generation that has no pages of any family any more.
     pub fn advance_max(&self, now: Nanos) {
         let next = self.max.load(Acquire) + 1;
         self.born[slot_of(next)].store(now.0, Relaxed);
@@ -114,14 +114,14 @@ impl Generations {
         Nanos(self.born[slot_of(seq)].load(Relaxed))
     }
 
-    /// Adds `pages`, which may be negative, to the number of pages of one family and kind of zone in the generation of
-    /// a slot.
+    /// Adds `pages`, which may be negative, to the number of pages of a family, in zones of one kind, that the
+    /// generation in `slot` has.
     pub fn add(&self, slot: usize, family: Family, zone: ZoneKind, pages: i64) {
         self.sizes[slot][family as usize][zone as usize].fetch_add(pages, Relaxed);
     }
 
-    /// Returns the number of pages of one family and kind of zone in the generation of a slot. The number may be below
-    /// 0 while changes that a walk made are not counted yet.
+    /// Returns the number of pages of a family, in zones of one kind, that the generation in `slot` has. The number may
+    /// be below 0 while changes by a walk of page tables are not counted yet.
     pub fn counted(&self, slot: usize, family: Family, zone: ZoneKind) -> i64 {
         self.sizes[slot][family as usize][zone as usize].load(Relaxed)
     }

@@ -16,7 +16,7 @@ const LISTS: usize = GENERATIONS * 2 * ZONES;
 pub struct ListId(u8);
 
 impl ListId {
-    /// Returns the list of a slot, a family and a kind of zone.
+    /// Returns the number of the list for the generation in slot `slot`, a family and a kind of zone.
     pub const fn new(slot: usize, family: Family, zone: ZoneKind) -> Self {
         Self(((slot * 2 + family as usize) * ZONES + zone as usize) as u8)
     }

@@ -2,9 +2,9 @@
 //!
 //! The model uses the engine's code for lists, generations, counts of uses, tiers, the controller, placement, shadows,
 //! and for the question whether a generation begins. It has a scan of its own: the engine's scans have priorities,
-//! targets and walks of page tables, while the model hands out pages one by one on demand. A *round* of the model hands
-//! out as many pages as the engine isolates under one hold of the lock, and looks at 4096 pages at most. Generations
-//! begin between two rounds.
+//! targets and walks of page tables, while the model returns the pages to be evicted one by one on demand. A *round* of
+//! the model evicts as many pages as the engine isolates under one hold of the lock, and examines at most 4096 pages.
+//! Generations begin between two rounds.
 
 use super::ageing::{Ages, is_wanted_before_round, is_wanted_in_scan};
 use super::choices::{Choices, FileUse, IsolatedMarks};
@@ -37,9 +37,9 @@ pub struct MultigenModel {
     controller: Controller,
     /// The highest tier whose pages may be evicted in this round.
     tier_limit: usize,
-    /// Number of pages that the round may still hand out.
+    /// Number of pages that the present round may still evict.
     left_in_round: u32,
-    /// Number of pages that the round may still examine.
+    /// Number of pages that the present round may still examine.
     left_to_look_at: u64,
 }
 
@@ -129,7 +129,7 @@ impl MultigenModel {
         self.end_oldest(1);
     }
 
-    /// Notes that the oldest generations have no pages any more.
+    /// Notes that the oldest `generations` generations have no pages any more.
     fn end_oldest(&self, generations: u64) {
         self.controller.fold(Family::File);
         self.generations.set_min(Family::File, self.oldest() + generations);
@@ -186,7 +186,7 @@ impl MultigenModel {
     }
 }
 
-/// Changes the bits of a page.
+/// Sets the state bits of a page to `flags`.
 fn write(pages: &impl Pages, page: FrameNumber, flags: Flags) {
     let before = pages.flags(page);
     if before != flags {
@@ -240,8 +240,9 @@ impl<P: Pages> Policy<P> for MultigenModel {
         }
     }
 
-    /// Uses through files alone do not activate a page here, because they had their effect earlier, through the page's
-    /// tier.
+    /// Activates a page that was accessed through several page tables since the last verdict, or through a page table
+    /// and through its file. Uses through the file alone do not activate the page, because they already count in the
+    /// page's tier.
     fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
         if seen.touched > 1 { Verdict::Activate } else { Verdict::Reclaim }
     }

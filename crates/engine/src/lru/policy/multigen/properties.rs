@@ -88,7 +88,8 @@ fn generations() -> impl Strategy<Value = Choices> {
     })
 }
 
-/// Returns lists over memory and, if there are slots, over a swap to which nothing is written.
+/// Returns the LRU lists of a small memory with the multi-generational policy. Swap has `slots` slots, but no page is
+/// written to it.
 fn lru(generations: Choices, slots: u32) -> Lru<Sim> {
     let memory = Memory::new(Sim::new(Config::uniform(1, 0)), Default::default(), &Layout::flat(2048)).unwrap();
     let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());

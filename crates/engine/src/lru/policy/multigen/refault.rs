@@ -18,8 +18,8 @@ const LRUVEC_SHIFT: u32 = COUNT_BITS + 1;
 /// The contents of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
-    /// The number of the oldest generation of the page's family when the page was evicted. A shadow has room only for
-    /// the low bits of this number.
+    /// The number of the oldest generation of the page's family when the page was evicted. A shadow stores only the low
+    /// bits of this number.
     pub(super) seq: u64,
     pub(super) lruvec: u32,
     pub(super) is_workingset: bool,
@@ -34,7 +34,8 @@ impl Left {
         if tier < choices.tiers as usize { tier } else { choices.tiers as usize - 1 }
     }
 
-    /// Returns whether the recent return of the page counts as an activation, and whether as a restoration.
+    /// Returns two flags for a page that came back to memory soon: whether its return counts as an activation, and
+    /// whether it counts as a restoration.
     const fn is_activated_or_restored(self, choices: &Choices, is_in_fault: bool) -> (bool, bool) {
         let has_four_uses = self.is_workingset && self.counted + 1 >= uses::FULL;
         let tier = uses::tier_of_count(choices.use_marks, self.is_workingset, self.counted);
@@ -46,7 +47,8 @@ impl Left {
         }
     }
 
-    /// Returns the flags of the page after its recent return, from its flags before.
+    /// Returns the flags that a refaulted page gets. `flags` are the page's flags before; `is_in_fault` is true if a
+    /// page fault brought the page back.
     pub(super) const fn returned(self, choices: &Choices, is_in_fault: bool, flags: Flags) -> Flags {
         let (_, is_restored) = self.is_activated_or_restored(choices, is_in_fault);
         match choices.refault_marks {
@@ -61,7 +63,8 @@ impl Left {
     }
 }
 
-/// The layout of a shadow's bits: the uses, the lruvec, and the generation in all other bits.
+/// The layout of a shadow's bits. Some bits hold the page's uses, some the number of the lruvec, and all others the
+/// number of the generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Packing {
     lruvec_bits: u32,
@@ -121,7 +124,7 @@ const fn events(family: Family) -> [ZoneEvent; 3] {
     }
 }
 
-/// Returns whether a page comes because of a fault on the page itself or on a neighbour.
+/// Returns whether a page comes into memory because of a fault, on the page itself or on a page near it.
 const fn is_in_fault(how: Insert) -> bool {
     match how {
         Insert::Fault | Insert::SwapIn { .. } => true,

@@ -20,12 +20,12 @@ struct Round<M: Machine> {
     regions: vec::IntoIter<Arc<Region<M>>>,
     /// Number of tasks that walk regions in this round.
     walkers: u32,
-    /// `true` if other tasks than the first may take part in the round.
+    /// `true` if tasks other than the one that began the round may walk regions in it.
     is_shared: bool,
 }
 
 impl<M: Machine> Rounds<M> {
-    /// Creates the state in which no round is under way.
+    /// Creates the state in which no round of page-table walks is under way.
     pub(super) fn new(machine: &M) -> Self {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }

@@ -176,8 +176,8 @@ fn priority_of_share(pages: u64, wanted: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Source: mechanisms/multigen, 6.1. The priority is the floor of log2 of the pages, minus the ceiling of log2 of
-    /// the wanted number.
+    /// Checks the first priority of a scan. It is the floor of log2 of the number of pages, minus the ceiling of log2
+    /// of the wanted number (mechanisms/multigen, 6.1).
     #[test]
     fn a_share_by_the_first_priority_is_about_what_is_wanted() {
         let priorities = [(100_000, 1024), (100_000, 1025), (100_000, 64), (1 << 20, 64), (500, 1024), (0, 64)];

@@ -21,7 +21,8 @@ enum TierCounts {
 }
 
 impl TierCounts {
-    /// Returns the three counts to show, each with the letter that says what it counts.
+    /// Returns the three counts of the tier, each with the letter that `lru_gen_full` shows behind it, such as `r` for
+    /// refaulted pages. A count that the tier does not have is 0, with the letter `x`.
     fn fields(self) -> [(u64, char); 3] {
         match self {
             Self::None => [(0, 'x'); 3],
@@ -50,8 +51,8 @@ fn tier_row(tier: usize, counts: [TierCounts; 2]) -> String {
 impl<M: Machine> Lru<M> {
     /// Returns the generations of the root group in the format of debugfs' `lru_gen`: a line for the group, one for
     /// each node, and one for each generation with its number, its age in ms, and its numbers of anonymous pages and of
-    /// pages of files. Returns an empty text if the kernel has no generations. If zones have lruvecs of their own, the
-    /// line of a node stands before the generations of each of its lruvecs.
+    /// pages of files. Returns an empty text if the kernel has no generations. If each zone has its own lruvec, the
+    /// node's line is repeated before the generations of each of the node's lruvecs.
     #[must_use]
     pub fn lru_gen(&self) -> String {
         self.show_generations(false)
