@@ -56,15 +56,15 @@ fn must_have(cause: &str, by: By, run: &[&str]) -> Vec<Value> {
     patients
 }
 
-/// Options for five runs with ten samples a second.
-const FIVE: [&str; 8] = ["--runs", "5", "--scale", "1/64", "--every", "0.1", "--jobs", "2"];
+/// Options for three runs with ten samples a second.
+const THREE: [&str; 8] = ["--runs", "3", "--scale", "1/64", "--every", "0.1", "--jobs", "2"];
 
 #[test]
 fn anonymous_memory_that_does_not_fit_thrashes() {
     for kernel in ["7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {
-        let run = [&["anon", "--kernel", kernel][..], &FIVE].concat();
+        let run = [&["anon", "--kernel", kernel][..], &THREE].concat();
         let patients = must_have("anonymous-thrashing", By::Series, &run);
-        assert_eq!(patients.len(), 5);
+        assert_eq!(patients.len(), 3);
         assert!(patients.iter().all(|it| !causes(it).contains(&"file-cache-thrashing")), "{patients:#?}");
         assert!(patients.iter().all(|it| causes(it).contains(&"direct-reclaim")), "{patients:#?}");
     }
@@ -75,7 +75,7 @@ fn anonymous_memory_that_does_not_fit_thrashes() {
 fn a_file_that_does_not_fit_thrashes_where_the_kernel_counts_it() {
     for kernel in ["7.2-mglru", "6.18-classic", "5.12-mainline"] {
         let patients =
-            must_have("file-cache-thrashing", By::Series, &[&["randread", "--kernel", kernel][..], &FIVE].concat());
+            must_have("file-cache-thrashing", By::Series, &[&["randread", "--kernel", kernel][..], &THREE].concat());
         assert!(patients.iter().all(|it| !causes(it).contains(&"anonymous-thrashing")), "{patients:#?}");
     }
     // 3.10 does not count refaults, and the diagnosis says so.
@@ -88,14 +88,14 @@ fn a_file_that_does_not_fit_thrashes_where_the_kernel_counts_it() {
 #[test]
 fn writers_faster_than_the_disk_are_held_back() {
     for kernel in ["6.18-classic", "3.10-rc4-vanilla"] {
-        must_have("dirty-throttling", By::Series, &[&["randwrite", "--kernel", kernel][..], &FIVE].concat());
+        must_have("dirty-throttling", By::Series, &[&["randwrite", "--kernel", kernel][..], &THREE].concat());
     }
 }
 
 #[test]
 fn reclaim_meets_what_is_dirty_where_nobody_is_held_back() {
     let limits = ["--set", "writeback.dirty_ratio=95", "--set", "writeback.dirty_background_ratio=90"];
-    let run = [&["randwrite", "--kernel", "3.10-rc4-vanilla"][..], &limits, &FIVE].concat();
+    let run = [&["randwrite", "--kernel", "3.10-rc4-vanilla"][..], &limits, &THREE].concat();
     let patients = must_have("reclaim-meets-unwritten", By::Series, &run);
     assert!(patients.iter().all(|it| causes(it).contains(&"direct-in-vain")), "{patients:#?}");
 }
@@ -133,18 +133,18 @@ fn a_small_zone_that_drives_reclaim_is_named() {
 fn huge_pages_that_cannot_be_had_are_told() {
     let size = ["--set", "params.copies=3", "--set", "params.warm_up_s=20", "--set", "params.before_kill_s=5"];
     let more = ["--set", "params.build.units=40", "--set", "params.inodes=60000"];
-    let run = [&["highalloc", "--kernel", "3.6-capture-v5"][..], &size, &more, &FIVE[..4], &FIVE[6..]].concat();
+    let run = [&["highalloc", "--kernel", "3.6-capture-v5"][..], &size, &more, &THREE[..4], &THREE[6..]].concat();
     must_have("high-orders-fail", By::Series, &run);
 }
 
 #[test]
 fn nobody_gets_on_where_all_wait_for_swap() {
     for kernel in ["7.2-mglru", "3.10-rc4-vanilla"] {
-        must_have("all-wait", By::Series, &[&["anon", "--kernel", kernel][..], &FIVE].concat());
+        must_have("all-wait", By::Series, &[&["anon", "--kernel", kernel][..], &THREE].concat());
     }
     // If one of several tasks works all the time, some tasks wait, but not all.
     let hot = ["--set", "params.hot_percent=20", "--set", "params.cold_percent=400"];
-    for patient in diagnose(By::Series, &[&["scan", "--kernel", "7.2-mglru"][..], &hot, &FIVE].concat()) {
+    for patient in diagnose(By::Series, &[&["scan", "--kernel", "7.2-mglru"][..], &hot, &THREE].concat()) {
         assert!(!causes(&patient).contains(&"all-wait"), "{patient:#}");
     }
 }
@@ -154,7 +154,7 @@ fn nobody_gets_on_where_all_wait_for_swap() {
 #[test]
 fn programs_whose_code_is_read_again_and_again_thrash() {
     for kernel in ["7.2-mglru", "6.18-classic", "5.12-mainline"] {
-        let run = [&["livelock", "--kernel", kernel, "--set", "params.beside_s=14"][..], &FIVE].concat();
+        let run = [&["livelock", "--kernel", kernel, "--set", "params.beside_s=14"][..], &THREE].concat();
         for patient in must_have("file-cache-thrashing", By::Series, &run) {
             let causes = causes(&patient);
             // With later kernels, most pages that come back were never active, and waits for them are no stalls. Some of
@@ -169,9 +169,9 @@ fn programs_whose_code_is_read_again_and_again_thrash() {
 fn swap_that_is_full_is_told() {
     for kernel in ["7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {
         let much = ["--set", "params.region_percent=280"];
-        must_have("swap-full", By::Series, &[&["anon", "--kernel", kernel][..], &much, &FIVE].concat());
+        must_have("swap-full", By::Series, &[&["anon", "--kernel", kernel][..], &much, &THREE].concat());
     }
-    for patient in diagnose(By::Series, &[&["anon", "--kernel", "7.2-mglru"][..], &FIVE].concat()) {
+    for patient in diagnose(By::Series, &[&["anon", "--kernel", "7.2-mglru"][..], &THREE].concat()) {
         assert!(!causes(&patient).contains(&"swap-full"), "half of swap is in use: {patient:#}");
     }
 }
@@ -191,15 +191,15 @@ fn kswapd_that_takes_much_of_a_cpu_is_ill() {
 #[test]
 fn memory_that_is_exhausted_is_told() {
     for kernel in ["7.2-mglru", "6.18-classic", "3.10-rc4-vanilla"] {
-        let run = [&["exhaust", "--kernel", kernel][..], &FIVE].concat();
+        let run = [&["exhaust", "--kernel", kernel][..], &THREE].concat();
         let patients = must_have("killed", By::Series, &run);
-        assert_eq!(patients.len(), 5);
+        assert_eq!(patients.len(), 3);
         assert!(patients.iter().all(|it| causes(it).contains(&"swap-full")), "{patients:#?}");
         assert!(patients.iter().all(|it| !causes(it).contains(&"disk-full")), "{patients:#?}");
     }
     must_have("killed", By::Report, &["exhaust", "--kernel", "7.2-mglru", "--scale", "1/64"]);
     // The pages need more than memory, but less than memory and swap together, so no request fails.
-    for patient in diagnose(By::Series, &[&["anon", "--kernel", "7.2-mglru"][..], &FIVE].concat()) {
+    for patient in diagnose(By::Series, &[&["anon", "--kernel", "7.2-mglru"][..], &THREE].concat()) {
         assert!(!causes(&patient).contains(&"killed"), "{patient:#}");
     }
 }
@@ -238,9 +238,9 @@ fn a_series_holds_what_happened_until_the_end() {
 #[test]
 fn a_disk_without_room_is_told() {
     for kernel in ["7.2-mglru", "3.10-rc4-vanilla"] {
-        let run = [&["exhaust", "--kernel", kernel, "--set", "params.of=disk"][..], &FIVE].concat();
+        let run = [&["exhaust", "--kernel", kernel, "--set", "params.of=disk"][..], &THREE].concat();
         let patients = must_have("disk-full", By::Series, &run);
-        assert_eq!(patients.len(), 5);
+        assert_eq!(patients.len(), 3);
         assert!(patients.iter().all(|it| !causes(it).contains(&"killed")), "{patients:#?}");
     }
 }
@@ -248,13 +248,13 @@ fn a_disk_without_room_is_told() {
 #[test]
 fn a_cgroup_at_its_limit_is_told() {
     for kernel in ["7.2-mglru", "6.18-classic"] {
-        let run = [&["randread", "--machine", "cgroup-512m", "--kernel", kernel][..], &FIVE].concat();
+        let run = [&["randread", "--machine", "cgroup-512m", "--kernel", kernel][..], &THREE].concat();
         let patients = must_have("cgroup-limit", By::Series, &run);
-        assert_eq!(patients.len(), 5);
+        assert_eq!(patients.len(), 3);
     }
     // Below the limit nothing is found.
     let fits = ["--set", "params.file_percent=40", "--set", "params.operations=20000"];
-    let run = [&["randread", "--machine", "cgroup-512m", "--kernel", "7.2-mglru"][..], &fits, &FIVE].concat();
+    let run = [&["randread", "--machine", "cgroup-512m", "--kernel", "7.2-mglru"][..], &fits, &THREE].concat();
     for patient in diagnose(By::Series, &run) {
         assert!(causes(&patient).is_empty(), "{patient:#}");
         let unasked = patient["unasked"].as_array().expect("a list");
