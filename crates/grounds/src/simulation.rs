@@ -12,7 +12,7 @@ use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
 use catalogue::ground::GroundOptions;
 use catalogue::hardware::{Before, Cpu, Disk, Network};
 use engine::Engine;
-use engine::memory::Layout;
+use engine::memory::{GroupId, Layout};
 use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -271,8 +271,10 @@ fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome
     })
     .map_err(|failure| Failure(failure.to_string()))?;
     engine.check().map_err(|broken| Failure(format!("an invariant of the engine is broken: {broken}")))?;
-    // The kills are read after the run, since that takes a lock and would change the run.
+    // Kills and groups are read after the run, since that takes a lock and would change the run.
     let kills = engine.allocate().kills();
+    // The machine's counters lack what groups reclaim at their limits.
+    let of_groups = engine.lru().group_stat(GroupId::ROOT);
     let processes = processes.lock().expect("the main task has ended").filter(|_| !measures_kills);
     let killed = processes.map_or_else(Vec::new, |(main, started)| kernel_log::killed_whole(&kills, main, started));
     let found = found.lock().expect("the main task has ended").clone();
@@ -300,7 +302,7 @@ fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome
         fingerprint: sim.fingerprint(),
         virtual_time_ns,
         page_events,
-        is_idle: is_idle.load(Ordering::Relaxed),
+        is_idle: is_idle.load(Ordering::Relaxed) && is_without_reclaim(&of_groups),
         profile,
         series: recorded.series.borrow_mut().take().map(Recorder::finish),
         memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),

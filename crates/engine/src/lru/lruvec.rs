@@ -327,7 +327,8 @@ impl<M: Machine> Lru<M> {
     #[must_use]
     pub fn events_of(&self, lruvec: &Lruvec<M>, event: ZoneEvent) -> u64 {
         match COUNTED.iter().position(|counted| *counted == event) {
-            // The zones count the events of all groups.
+            // The zones count the events of all groups, but not the scans and frees of reclaim for one group.
+            Some(n) if self.groups.is_some() && event.is_of_reclaim() => lruvec.events[n].load(Relaxed),
             Some(_) if lruvec.group.is_root() => self.zones_of(lruvec).iter().map(|zone| zone.stat.get(event)).sum(),
             Some(n) => lruvec.events[n].load(Relaxed),
             None => 0,
@@ -338,10 +339,16 @@ impl<M: Machine> Lru<M> {
     /// adds `count` to the counters of the lruvec and of the lruvecs of its group's ancestors.
     #[inline]
     pub(crate) fn count_in(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, event: ZoneEvent, count: u64) {
-        if count == 0 {
-            return;
+        if count > 0 {
+            zone.stat.count(event, count);
+            self.count_in_groups(lruvec, event, count);
         }
-        zone.stat.count(event, count);
+    }
+
+    /// Adds `count` to the counters of an event of [`COUNTED`] in the lruvec and in the lruvecs of its group's
+    /// ancestors. The zone's counter stays as it is. Does nothing for other events and on machines without groups.
+    #[inline]
+    pub(crate) fn count_in_groups(&self, lruvec: &Lruvec<M>, event: ZoneEvent, count: u64) {
         if self.groups.is_some()
             && let Some(n) = COUNTED.iter().position(|counted| *counted == event)
         {

@@ -3,7 +3,6 @@
 
 use super::choices::LumpyReclaim;
 use super::control::COSTLY_ORDER;
-use super::shrink_lruvec::reclaim_events;
 use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::lru::wait::STALL;
@@ -71,8 +70,7 @@ impl<M: Machine> Reclaim<M> {
         control.blocks_last = control.takes_blocks;
         control.takes_blocks = false;
         let freed = counts.freed;
-        let (_, steal_event) = reclaim_events(control);
-        self.count_in(reach.lruvec, reach.zone, steal_event, freed);
+        self.count_freed(reach, control, freed);
         self.put_back_blocks(reach, batch, &survivors);
         self.stall_after_list(reach, control, &counts, taken.len() as u64);
         freed

@@ -8,7 +8,7 @@ use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::lru::wait::STALL;
 use crate::lru::{Batch, CLUSTER, Demand, Entries, Reach, Scan};
-use crate::memory::ZoneFlag;
+use crate::memory::{GroupId, ZoneFlag};
 use crate::stat::ZoneEvent;
 use crate::task::Task;
 use machine::{FrameNumber, Func, Machine, Order, WaitReason};
@@ -109,8 +109,7 @@ impl<M: Machine> Reclaim<M> {
         if batch.is_dying {
             return CLUSTER;
         }
-        let (scan_event, steal_event) = reclaim_events(control);
-        self.count_in(reach.lruvec, reach.zone, scan_event, batch.counted);
+        self.count_scanned(reach, control, batch.counted);
         if batch.entries.is_empty() {
             // All pages that could be taken wait to be written, and perhaps no task is about to write them.
             if batch.to_write > 0 {
@@ -134,7 +133,7 @@ impl<M: Machine> Reclaim<M> {
             self.wake_flushers(taken);
         }
         let freed = counts.freed;
-        self.count_in(reach.lruvec, reach.zone, steal_event, freed);
+        self.count_freed(reach, control, freed);
         self.put_back_batch(reach, batch, &stay, counts.written);
         self.wake_direct_waiters(freed);
         self.stall_after_list(reach, control, &counts, taken);
@@ -255,12 +254,26 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns the two events by which a reclaim counts scanned pages and freed pages: the events of kswapd, or those of
-/// direct reclaim.
-pub(super) fn reclaim_events(control: &ScanControl) -> (ZoneEvent, ZoneEvent) {
-    if control.is_kswapd {
-        (ZoneEvent::PgscanKswapd, ZoneEvent::PgstealKswapd)
-    } else {
-        (ZoneEvent::PgscanDirect, ZoneEvent::PgstealDirect)
+/// Counters of scanned and of freed pages. They are the counters of kswapd or those of direct reclaim. A reclaim for one
+/// group counts only in the lruvecs of groups (`memory.stat`), and not in the zone (`/proc/vmstat`).
+impl<M: Machine> Reclaim<M> {
+    /// Counts the pages that a reclaim has scanned.
+    fn count_scanned(&self, reach: Reach<'_, M>, control: &ScanControl, pages: u64) {
+        let event = if control.is_kswapd { ZoneEvent::PgscanKswapd } else { ZoneEvent::PgscanDirect };
+        self.count_reclaim(reach, control, event, pages);
+    }
+
+    /// Counts the pages that a reclaim has freed.
+    pub(super) fn count_freed(&self, reach: Reach<'_, M>, control: &ScanControl, pages: u64) {
+        let event = if control.is_kswapd { ZoneEvent::PgstealKswapd } else { ZoneEvent::PgstealDirect };
+        self.count_reclaim(reach, control, event, pages);
+    }
+
+    fn count_reclaim(&self, reach: Reach<'_, M>, control: &ScanControl, event: ZoneEvent, pages: u64) {
+        if control.group == GroupId::ROOT {
+            self.count_in(reach.lruvec, reach.zone, event, pages);
+        } else {
+            self.count_in_groups(reach.lruvec, event, pages);
+        }
     }
 }

@@ -331,6 +331,11 @@ impl ZoneEvent {
         Self::Pgskip,
     ];
 
+    /// Returns whether the event is a scan or a free of reclaim (`pgscan…`, `pgsteal…`).
+    pub(crate) const fn is_of_reclaim(self) -> bool {
+        matches!(self, Self::PgscanKswapd | Self::PgscanDirect | Self::PgstealKswapd | Self::PgstealDirect)
+    }
+
     /// Returns the name in `/proc/vmstat`.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -72,6 +72,9 @@ fn a_group_at_its_limit_takes_its_own_pages() {
             };
             assert!(stolen(group) >= PAGES - 500 - 64);
             assert_eq!(stolen(GroupId::ROOT), stolen(group), "the root group counts its descendants");
+            let is_of_tasks = |name: &str| name.starts_with("pgscan_direct") || name.starts_with("pgsteal_direct");
+            let of_machine = ground.engine.vmstat().into_iter().filter(|(name, _)| is_of_tasks(name));
+            assert_eq!(of_machine.map(|(_, n)| n).sum::<u64>(), 0, "/proc/vmstat lacks reclaim for a group");
             ground.check();
         });
     }
