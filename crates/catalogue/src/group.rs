@@ -134,11 +134,14 @@ impl Group {
     }
 }
 
+/// Name of a workload's first task, which makes the files and starts the other tasks.
+pub const MAIN: &str = "main";
+
 /// Returns whether `task`, an element of a group's key `tasks`, fits the task called `name`. A `task` that ends with
-/// `*` is a prefix.
+/// `*` is a prefix. No prefix fits [`MAIN`], so that the files of a load are made outside of its group.
 fn names(task: &str, name: &str) -> bool {
     match task.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix),
+        Some(prefix) => name != MAIN && name.starts_with(prefix),
         None => name == task,
     }
 }
@@ -276,6 +279,8 @@ mod tests {
     fn a_group_has_tasks_by_name_or_prefix() {
         let group = Group { tasks: vec!["server*".into(), "main".into()], ..Group::default() };
         assert!(["server", "server-3", "main"].iter().all(|name| group.has_task(name)));
+        let all = Group { tasks: vec!["*".into()], ..Group::default() };
+        assert!(all.has_task("server") && !all.has_task("main"), "the first task is named by its full name alone");
         assert!(["main2", "serve", ""].iter().all(|name| !group.has_task(name)));
     }
 

@@ -10,6 +10,7 @@ use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
 use crate::kernel_log;
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
 use catalogue::ground::GroundOptions;
+use catalogue::group::MAIN;
 use catalogue::hardware::{Before, Cpu, Disk, Network};
 use engine::Engine;
 use engine::memory::{GroupId, Layout};
@@ -253,7 +254,7 @@ fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome
         let outcome = before::prepare(&simulation.before, &system, simulation.scale)
             .and_then(|()| system.create_groups(&groups, simulation.scale))
             .and_then(|()| {
-                system.enter_group_of("main");
+                system.enter_group_of(MAIN);
                 workload(&system)
             })
             .map(|found| with_rows(found, system.group_rows()))

@@ -5,7 +5,7 @@
 //! can therefore have only all of them, in one group.
 
 use crate::real_time::RECORDER;
-use catalogue::group::Group;
+use catalogue::group::{Group, MAIN};
 use engine::memory::Limit;
 use engine::stat::Vmstat;
 use figures::counters::named;
@@ -89,6 +89,14 @@ impl Groups {
         let told = |error| SystemError(format!("cannot enter group `{}`: {error}", name.unwrap_or("/")));
         // 0 stands for the process that writes.
         fs::write(folder.join("cgroup.procs"), "0").map_err(told)
+    }
+
+    /// Moves this process to the group whose `tasks` name [`MAIN`], if there is one.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn enter_of_main(&self) -> Result<(), SystemError> {
+        if self.sections.iter().any(|group| group.has_task(MAIN)) { self.enter_of_task(MAIN) } else { Ok(()) }
     }
 
     /// Moves this process to the group whose `tasks` name `task`, a task that is about to start. Does nothing if no

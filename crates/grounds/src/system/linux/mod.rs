@@ -84,12 +84,13 @@ impl LinuxSystem {
         Ok(Self { shared: Arc::new(shared), stop: Arc::default() })
     }
 
-    /// Gives the system its memory control groups.
+    /// Gives the system its memory control groups. The calling task enters the group whose `tasks` name `main`.
     ///
     /// # Errors
-    /// When a task was already started.
+    /// When a task was already started, or the kernel refuses.
     pub fn with_groups(self, groups: Groups) -> Result<Self, SystemError> {
         let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task runs already".into()))?;
+        groups.enter_of_main()?;
         Ok(Self { shared: Arc::new(Shared { groups: Some(groups), ..shared }), stop: self.stop })
     }
 
