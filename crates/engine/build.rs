@@ -10,8 +10,8 @@ fn main() {
     fs::write(out, kernels()).expect("cargo's output folder is writable");
 }
 
-/// Returns a line for each kernel file. No line contains the place of the checkout, because several checkouts may share
-/// a target folder.
+/// Returns the Rust code of a slice with the name and the text of each kernel file. The code does not contain the path
+/// of the checkout, because several checkouts may share a target folder.
 fn kernels() -> String {
     println!("cargo::rerun-if-changed=kernels");
     let files = fs::read_dir("kernels").expect("the crate has kernels").flatten();

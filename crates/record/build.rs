@@ -1,4 +1,5 @@
-//! Compiles the library that is loaded into recorded programs (`src/shim/lib.rs`), for [`include_bytes!`] of the crate.
+//! Compiles the library that is loaded into recorded programs (`src/shim/lib.rs`). The crate embeds the result by
+//! [`include_bytes!`].
 //!
 //! The library is a single crate without dependencies, compiled by the same compiler. Cargo could build the library
 //! only as a package of its own, and this crate could then not embed it.

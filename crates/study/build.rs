@@ -28,7 +28,8 @@ const DECIDING: [&str; 10] = [
     "../workloads/src",
 ];
 
-/// Parts of the folders in [`DECIDING`] that only measure or display.
+/// Files and folders inside those of [`DECIDING`] whose code does not determine the result of a run, because it only
+/// measures or displays.
 const NOT_DECIDING: [&str; 3] = ["../catalogue/src/values.rs", "../grounds/src/real_time", "../grounds/src/swarm"];
 
 /// Returns an FNV-1a hash over the sources, independent of the path of the checkout and of line endings.

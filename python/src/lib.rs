@@ -80,7 +80,7 @@ fn watched<T: Send + 'static>(
     }
 }
 
-/// A handle that asks the runs to which it was passed to end.
+/// A handle by which Python code ends runs: `stop` asks all runs that were given this handle to end.
 #[pyclass(frozen, module = "highwater._highwater")]
 struct Stop {
     progress: Progress,
@@ -128,7 +128,7 @@ impl Sweep {
         self.sweep.runs().iter().map(|run| self.sweep.title(run)).collect()
     }
 
-    /// Returns the numbers of the runs that a store lacks.
+    /// Returns the indices of those runs of the sweep whose results are not in the store in folder `store`.
     fn missing(&self, py: Python<'_>, store: PathBuf) -> PyResult<Vec<usize>> {
         let sweep = self.sweep.clone();
         aside(py, move |_| {
@@ -178,7 +178,8 @@ impl Sweep {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Returns all figures of all runs of the sweep, read from the store.
+    /// Returns the figures of all runs of the sweep, read from the store. `rows` selects the rows; if it is empty, the
+    /// sweep's own rows are returned.
     fn frame<'py>(&self, py: Python<'py>, store: PathBuf, rows: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
         let sweep = self.sweep.clone();
         let frame = aside(py, move |_| {
@@ -223,7 +224,7 @@ impl Sweep {
     }
 }
 
-/// Returns the columns of a frame by name.
+/// Returns a frame (table of values) as a Python dict from column names to columns.
 fn columns<'py>(py: Python<'py>, frame: &Frame) -> PyResult<Bound<'py, PyDict>> {
     let columns = PyDict::new(py);
     for name in frame.names() {

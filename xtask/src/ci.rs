@@ -16,7 +16,7 @@ enum Ended {
 
 type Step = fn() -> Result<Ended, String>;
 
-/// The steps in their order.
+/// The steps of continuous integration, each with its name, in the order in which they run.
 const STEPS: [(&str, Step); 18] = [
     ("fmt", || well(cargo(&["fmt", "--all", "--check"]))),
     ("links", || well(links())),
@@ -88,7 +88,8 @@ fn check(name: &str) -> Result<Ended, String> {
     Ok(sanitize::sanitize(&[name])?.pop().map_or(Ended::Well, Ended::Skipped))
 }
 
-/// Checks the licences, sources and bans of all crates by deny.toml. Advisories need the network, so people check them.
+/// Checks the licences, sources and bans of all crates by the rules in deny.toml. It does not check security
+/// advisories, because they need the network; people do that.
 fn deny() -> Result<Ended, String> {
     if Command::new("cargo").args(["deny", "--version"]).output().is_ok_and(|output| output.status.success()) {
         return well(cargo(&["deny", "--locked", "check", "licenses", "bans", "sources"]));
@@ -96,7 +97,7 @@ fn deny() -> Result<Ended, String> {
     Ok(Ended::Skipped("cargo-deny is not installed".into()))
 }
 
-/// Builds the wheel of the Python package in an environment of its own, and runs the wheel's quick tests.
+/// Builds the wheel of the Python package in a separate Python environment (venv), and runs the wheel's quick tests.
 fn python() -> Result<Ended, String> {
     let folder = target().join("python");
     let program = |name: &str| Command::new(folder.join("bin").join(name));

@@ -69,7 +69,8 @@ fn chapters(book: &Path) -> Result<Chapters, String> {
     Ok(chapters)
 }
 
-/// Returns the faults of the citations in a line. `own` is the chapter that contains the line, if any.
+/// Returns a message for each mistake in the citations on a line of text. `own` is the name of the chapter that
+/// contains the line, if any.
 fn faults(line: &str, own: Option<&str>, chapters: &Chapters) -> Vec<String> {
     let mut faults = Vec::new();
     let has = |chapter: &str, section: &str| chapters.get(chapter).is_some_and(|sections| sections.contains(section));

@@ -16,8 +16,8 @@ const PAGE: &str = "docs/fidelity.md";
 const BEGIN: &str = "<!-- fidelity: ";
 const GOLDEN: &str = "<!-- golden: ";
 
-/// Makes the tables on the page. With `only`, makes only the tables for these experiments, whose names are separated by
-/// commas.
+/// Makes the tables in docs/fidelity.md anew. With `only`, names of experiments separated by commas, makes only the
+/// tables for these experiments.
 pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     let read = || fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"));
     let page = read()?;

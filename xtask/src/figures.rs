@@ -30,7 +30,7 @@ const MACHINE: &str = "crates/catalogue/machines/parallelio-8g.toml";
 const PRINTED: &str = "crates/catalogue/experiments/parallelio/published.toml";
 const BEGIN: &str = "<!-- figures: ";
 
-/// Name of the place on the page that shows the commit with which the tables were made.
+/// Name of the marked part of the page that shows the commit with which the tables were made.
 const COMMIT: &str = "commit";
 
 /// Folders and files on which a simulated figure depends. (The plan and this tool are not among them: they only decide
@@ -45,7 +45,8 @@ pub struct Results {
     pub printed: BTreeMap<String, Figures>,
 }
 
-/// Makes the tables and pictures named in `only`, or all of them, and the line that names the commit.
+/// Writes tables and draws pictures: those named in `only`, with commas between the names, or all of them. The name
+/// `commit` stands for the line that names the commit.
 pub fn write(root: &Path, only: Option<&str>) -> Outcome {
     let (pictures, tables): (Vec<&str>, Vec<&str>) = match only {
         Some(only) => only.split(',').partition(|name| name.ends_with(".svg")),
@@ -96,7 +97,8 @@ fn read(root: &Path, file: &str) -> Result<String, String> {
     fs::read_to_string(root.join(file)).map_err(|error| format!("{file}: {error}"))
 }
 
-/// Checks that the page has a place for each table, and the plan a table for each place.
+/// Checks that the page [`PAGE`] has a place for each table of the plan, and that the plan has a table for each place
+/// on the page.
 fn check_places(plan: &Plan, page: &str) -> Outcome {
     let places: BTreeSet<&str> = names(page, BEGIN).collect();
     let tables: BTreeSet<&str> = plan.tables.keys().map(String::as_str).chain([COMMIT]).collect();
@@ -107,8 +109,8 @@ fn check_places(plan: &Plan, page: &str) -> Outcome {
     }
 }
 
-/// Returns the commit and its date, with `-dirty` if a file on which figures depend has changed since. (Texts do not
-/// count, since they change when figures are inserted.)
+/// Returns the checked-out commit and its date, with `-dirty` if a file on which figures depend differs from that
+/// commit. (Texts do not count, since they change when figures are inserted.)
 fn commit(root: &Path) -> Result<String, String> {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).current_dir(root).output();

@@ -83,7 +83,7 @@ fn wrong_usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Returns the runs that the words after `scales` request; none if the words are wrong.
+/// Returns the runs that the arguments of the command `scales` request; `None` if an argument is unknown or incomplete.
 fn wanted_scales<'a>(mut words: &'a [&'a str]) -> Option<scales::Wanted<'a>> {
     let mut wanted = scales::Wanted::default();
     loop {
@@ -111,7 +111,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").to_owned()
 }
 
-/// Checks the links and citations in texts.
+/// Checks the links and the citations in the texts of the repository.
 fn links() -> Outcome {
     readme::links(&root())?;
     citations::check(&root())
@@ -147,7 +147,7 @@ fn highwater() -> Result<PathBuf, String> {
     Ok(target().join("release").join(format!("highwater{}", env::consts::EXE_SUFFIX)))
 }
 
-/// Returns the target folder.
+/// Returns Cargo's target folder, in which the built programs lie.
 fn target() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from))
 }

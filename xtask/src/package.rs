@@ -13,7 +13,8 @@ use crate::{
     root, run, shown,
 };
 
-/// Files that a package may hold: names of files, and folders with the extension of the files in them.
+/// Names of single files that the package of a published crate may contain. Other files must be in one of the
+/// [`FOLDERS`], and have the extension that the folder is listed with.
 const NAMES: [&str; 14] = [
     ".cargo_vcs_info.json",
     "Cargo.lock",
@@ -75,7 +76,7 @@ fn published() -> Result<Vec<(String, PathBuf)>, String> {
     may_be.map(|package| of(package).ok_or_else(|| "cargo metadata: a package without a name".to_owned())).collect()
 }
 
-/// Returns the standard output of a command.
+/// Runs a command and returns its standard output. Returns an error if the command fails or its output is not UTF-8.
 fn said(command: &mut Command) -> Result<String, String> {
     let output = command.current_dir(root()).output().map_err(|error| format!("{}: {error}", shown(command)))?;
     if !output.status.success() {
@@ -130,7 +131,8 @@ fn embedded(code: &str) -> impl Iterator<Item = &str> {
     openings.into_iter().flat_map(|open| code.split(open).skip(1)).filter_map(|rest| rest.split('"').next())
 }
 
-/// Returns a relative path with `..` resolved; `None` if the path leads outside.
+/// Returns a relative path without its `.` and `..` parts. Returns `None` if a `..` leads above the folder to which the
+/// path is relative.
 fn plain(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for part in path.components() {

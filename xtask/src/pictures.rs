@@ -1,9 +1,10 @@
 //! Makes the pictures in docs/ from runs.
 //!
-//! docs/pictures.toml lists the pictures. If an entry names a page, the report of its command is inserted there,
-//! between `<!-- picture: NAME -->` and `<!-- end -->`, so that table and picture come from the same runs. The
-//! `metadata` of a picture has its command and the fingerprints that the golden reports had when it was drawn. A test
-//! compares these with the present fingerprints, so that no picture is outdated.
+//! docs/pictures.toml lists the pictures, each with the command or the example that draws it. If an entry names a text
+//! of docs/, the report of the command is inserted into this text, between `<!-- picture: NAME -->` and `<!-- end -->`,
+//! so that table and picture come from the same runs. The `metadata` of a picture has its command and the fingerprints
+//! that the golden reports had when it was drawn. A test compares these with the present fingerprints, so that no
+//! picture is outdated.
 
 use crate::{Outcome, fidelity::fingerprint, highwater, output, run, splice::spliced};
 use std::{
@@ -28,15 +29,16 @@ struct Picture {
     file: PathBuf,
     /// Arguments of `highwater`, if the picture is made by this command.
     command: Option<String>,
-    /// An example of the lab with its arguments, if the picture is made by an example.
+    /// If an example program of the lab makes the picture: the name of the program, and its arguments.
     example: Option<String>,
-    /// Experiments on whose golden reports the picture depends.
+    /// Names of the experiments whose golden reports the picture shows. The picture is out of date when one of these
+    /// reports changes.
     golden: Vec<String>,
-    /// The page that shows the report of the command.
+    /// The documentation page into which the report of `command` is put, if any.
     page: Option<PathBuf>,
 }
 
-/// Returns the entries of all pictures.
+/// Returns the entries of docs/pictures.toml.
 fn list(root: &Path) -> Result<Vec<Picture>, String> {
     let text = fs::read_to_string(root.join(LIST)).map_err(|error| format!("{LIST}: {error}"))?;
     let list: List = toml::from_str(&text).map_err(|error| format!("{LIST}: {error}"))?;
@@ -96,7 +98,7 @@ impl Picture {
         fs::write(&file, stamped(&svg, &self.stamp(root)?)?).map_err(told)
     }
 
-    /// Replaces the text at this picture's place on a page by a report without its heading.
+    /// Replaces the text between this picture's marks on a page by `report`, whose heading is left out.
     fn put_into(&self, page: &Path, report: &str) -> Outcome {
         let told = |error: std::io::Error| format!("{}: {error}", page.display());
         let text = fs::read_to_string(page).map_err(told)?;
@@ -120,7 +122,8 @@ impl Picture {
     }
 }
 
-/// Returns a picture with a stamp after the opening tag of its first element.
+/// Returns the picture `svg` with the text `stamp` inserted after the tag `<svg …>`. Returns an error if there is no
+/// such tag.
 fn stamped(svg: &str, stamp: &str) -> Result<String, String> {
     let begin = svg.find("<svg ").ok_or("no SVG")?;
     let end = begin + svg[begin..].find('>').ok_or("no SVG")? + 1;

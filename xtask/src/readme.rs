@@ -13,7 +13,8 @@ use crate::{Outcome, highwater, output, splice::spliced};
 
 const BEGIN: &str = "<!-- spliced: ";
 
-/// Returns the paths of the texts: Markdown files at the root and below `docs/`.
+/// Returns the paths of the project's texts: the Markdown files in the folder `root`, and those below its folder
+/// `docs`.
 pub fn texts(root: &Path) -> Vec<PathBuf> {
     let mut texts = files_below(&root.join("docs"), &["md"]);
     texts.extend(files_of(root, &["md"]));
@@ -47,8 +48,8 @@ pub fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Runs the commands that texts quote and inserts their output. With `is_check` only reports texts whose output is
-/// stale.
+/// Runs the commands that the Markdown texts quote, and replaces the outputs in the texts by the present ones. If
+/// `is_check` is true, changes no text and fails if an output is stale.
 pub fn splice(root: &Path, is_check: bool) -> Outcome {
     let mut stale = Vec::new();
     for path in texts(root) {
@@ -87,7 +88,7 @@ fn printed_by(command: &str) -> Result<String, String> {
     Ok(printed.lines().take(lines).map(|line| format!("{line}\n")).collect())
 }
 
-/// Returns a command with its output as a text quotes it.
+/// Returns a command and its output as a code block of Markdown.
 pub fn quoted(command: &str, printed: &str) -> String {
     format!("```text\n$ {command}\n{}\n```", printed.trim_end())
 }

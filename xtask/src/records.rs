@@ -1,8 +1,8 @@
 //! Tables of measurements on real computers.
 //!
-//! A file in docs/records holds the measurements on one computer on one day. Between `<!-- records: NAME: FILE … -->`
-//! and `<!-- end -->` there is the table of the measurement NAME from these files: a line for each row, columns for
-//! each file, and the method below the table.
+//! A file in docs/records holds the measurements on one computer on one day. A page has the mark `<!-- records: NAME:
+//! FILE … -->`, and below it the mark `<!-- end -->`. This module makes the text between the two: a table of the
+//! measurement NAME, with the columns of each FILE side by side, and below the table the method of measurement.
 
 use crate::{Outcome, readme, splice::spliced};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -26,7 +26,7 @@ struct Record {
 /// One measurement, made by a command or by another method.
 #[derive(Debug)]
 struct Measurement {
-    /// The command in backticks, or another method in words; empty if nothing was measured.
+    /// The method of measurement: a command in backticks, or a description in words. Empty if nothing was measured.
     method: String,
     /// The commit that was measured, if it differs from the commit of the whole record; otherwise empty.
     commit: String,
@@ -38,7 +38,8 @@ struct Measurement {
     values: Vec<(String, BTreeMap<String, String>)>,
 }
 
-/// Puts the tables of all records into the pages. With `is_check` only reports stale pages.
+/// Puts the tables of all records into the Markdown pages that have a place for them. If `is_check` is true, writes
+/// nothing, and fails if a page is stale.
 pub fn write(root: &Path, is_check: bool) -> Outcome {
     let records = read_all(root)?;
     let mut stale = Vec::new();
@@ -175,8 +176,8 @@ fn merge(all: &mut Vec<String>, new: &[String]) {
     }
 }
 
-/// Returns the Markdown table for `place`, a text `NAME: FILE …`: the measurement `NAME` from the records in the files
-/// `FILE …`.
+/// Returns a Markdown table of one measurement. `place` is a text `NAME: FILE …` that names the measurement and the
+/// record files from which its values come.
 fn table(records: &BTreeMap<String, Record>, place: &str) -> Result<String, String> {
     let (name, files) = place.split_once(": ").ok_or_else(|| format!("`{place}` names no files"))?;
     let (mut rows, mut columns, mut sources) = (Vec::new(), Vec::new(), Vec::new());

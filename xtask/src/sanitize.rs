@@ -14,7 +14,7 @@ use std::{path::PathBuf, process::Command, time::Instant};
 use crate::{run, target};
 use toolchain::{Sanitizer, Toolchain};
 
-/// Tests in the crate that has unsafe code for real memory; `--lib` means its unit tests.
+/// Tests of the library (the package `highwater`), which has unsafe code for real memory. `--lib` means its unit tests.
 const HOST_TESTS: [&str; 8] = [
     "--lib",
     "--test=conformance",
@@ -30,7 +30,7 @@ const HOST_TESTS: [&str; 8] = [
 /// space that a test needs.
 const TOO_MUCH_TO_SHADOW: [&str; 3] = ["--skip=room_to_grow", "--skip=a_refused_index", "--skip=a_hole_of_terabytes"];
 
-/// The outcome of a check that found nothing.
+/// The outcome of a check that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 enum Ended {
     Clean,

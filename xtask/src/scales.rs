@@ -31,11 +31,13 @@ pub struct Wanted<'a> {
     pub experiments: Option<&'a str>,
     /// The scales, separated by commas; all scales by default.
     pub scales: Option<&'a str>,
-    /// `true` if only runs that the record lacks are requested.
+    /// `true` if only those runs are requested whose outcomes the record (`docs/scales.csv`) lacks.
     pub missing: bool,
 }
 
-/// Does the requested runs, and writes record and page.
+/// Does the requested runs, and adds their outcomes to the record (`docs/scales.csv`). Then does the runs with further
+/// seeds that the record lacks, for kernels that are better than the first kernel at one scale and worse at another.
+/// Then writes the page about scales (`docs/scales.md`).
 pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     let all = experiments(root)?;
     let mut record = Record::read(&root.join(RECORD))?;
@@ -62,13 +64,14 @@ pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     write_page(root)
 }
 
-/// Writes the page about scales again, with the figures and the summary that follow from the record of runs.
+/// Writes docs/scales.md anew, with the figures and the summary that follow from docs/scales.csv, the record of runs.
 pub fn write_page(root: &Path) -> Outcome {
     let page = fs::read_to_string(root.join(PAGE)).map_err(|error| format!("{PAGE}: {error}"))?;
     fs::write(root.join(PAGE), of_record(root, &page)?).map_err(|error| format!("{PAGE}: {error}"))
 }
 
-/// Returns the text of the page `page`, filled with the results that the record has for the experiments on the page.
+/// Returns the text of the documentation page about scales, with its tables made anew from the record of runs. `page`
+/// is the page's present text. Experiments of which the record has no run are left out.
 fn of_record(root: &Path, page: &str) -> Result<String, String> {
     let (mut all, record) = (experiments(root)?, Record::read(&root.join(RECORD))?);
     all.retain(|experiment| record.lines().any(|(case, _)| case.experiment == experiment.name));
@@ -111,8 +114,8 @@ pub fn check(root: &Path) -> Outcome {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Returns the missing runs with further seeds. They are for the kernels that, with one seed, are better at one scale
-/// and worse at another, and for the kernels with which these are compared.
+/// Returns the runs with the seeds after the first that the record lacks. Such runs are wanted for a kernel that is
+/// better than its experiment's first kernel at one scale and worse at another, and for this first kernel.
 fn doubtful(record: &Record, all: &[Experiment]) -> Vec<Case> {
     let mut cases = BTreeSet::new();
     for experiment in all {
@@ -130,8 +133,8 @@ fn doubtful(record: &Record, all: &[Experiment]) -> Vec<Case> {
     cases.into_iter().collect()
 }
 
-/// Returns runs with one seed for every experiment, with its own and all other kernels, at every scale, the smallest
-/// scale first.
+/// Returns the runs of all experiments, in ascending order of scale. At each scale, each experiment has one run with
+/// each kernel: first with the experiment's own kernels, then with all others. All runs have the same seed.
 fn cases(root: &Path, all: &[Experiment]) -> Result<Vec<Case>, String> {
     let kernels = names(&root.join("crates/engine/kernels"), ".toml")?;
     let mut cases = Vec::new();
@@ -189,7 +192,7 @@ fn run_into(record: &mut Record, all: &[Experiment], cases: Vec<Case>, file: Opt
     record.into_inner().expect("nothing panics in there").1
 }
 
-/// Does one run. Returns the figure of its main row.
+/// Runs the experiment of `case` once. Returns the figure of the row `main_row`, or the reason why the run failed.
 fn run(program: &Path, case: &Case, main_row: &str) -> Result<Found, String> {
     let Case { experiment, kernel, scale, seed } = case;
     let seed = seed.to_string();

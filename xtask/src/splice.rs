@@ -2,8 +2,9 @@
 
 const END: &str = "<!-- end -->";
 
-/// Returns `text` with a new body in each place whose mark begins with `begin`. `body` returns the new body for the
-/// name of a place; if it returns `None`, the place keeps its body.
+/// Replaces the inserted text of marked places in `text`, and returns the result. The places are those whose first line
+/// starts with `begin`, which is followed by the name of the place. `body` returns the new text for a name; if it
+/// returns `None`, the place keeps its text. Fails if `body` fails, or if the end of a place is missing.
 pub fn spliced(
     text: &str,
     begin: &str,
@@ -26,7 +27,8 @@ pub fn spliced(
     Ok(new)
 }
 
-/// Returns the names of the places whose marks begin with `begin`, in order.
+/// Returns the names of the places in a text, in order. A place begins with a line such as `<!-- fidelity: NAME -->`;
+/// `begin` is the part of this line before the name.
 pub fn names<'a>(text: &'a str, begin: &'a str) -> impl Iterator<Item = &'a str> {
     places(text, begin).map(move |at| name_of(&text[at..], begin))
 }

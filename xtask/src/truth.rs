@@ -1,8 +1,9 @@
 //! Writes docs/truth.md: simulated counters compared with the counters of real kernels.
 //!
-//! `docs/truth/*.json` are records that `highwater truth --record` wrote. Between `<!-- truth: FILE -->` and `<!-- end
-//! -->` there is the present output of `highwater truth --recorded FILE`. The figures in the first lines of this output
-//! are also in the file from which `highwater fidelity` prints them.
+//! `docs/truth/*.json` are records that `highwater truth --record` wrote. For each record, the page has the present
+//! output of `highwater truth --recorded FILE` between `<!-- truth: FILE -->` and `<!-- end -->`. The figures in the
+//! first lines of these outputs are also written to `crates/study/truth-last.toml`, from which `highwater fidelity`
+//! prints them.
 
 use std::{fmt::Write as _, fs, path::Path};
 
@@ -21,8 +22,8 @@ const LAST_HEAD: &str = "\
 # differences between two kernels have the right sign, of how many. That command writes this file.
 ";
 
-/// Runs the loads of all records on the simulator, and writes the page and the file that follows from it. With
-/// `is_check`, only reports whether the page is stale.
+/// Runs the loads of all records on the simulator, and writes the results to the page `docs/truth.md` and to the file
+/// `truth-last.toml`, which is derived from the page. With `is_check`, writes nothing and fails if the page is stale.
 pub fn write(root: &Path, is_check: bool) -> Outcome {
     let old = read(root, PAGE)?;
     let program = highwater()?;
@@ -52,7 +53,8 @@ struct Shares<'a> {
     signs: [usize; 2],
 }
 
-/// Returns the first lines of the output for `file` on the page.
+/// Reads from the page the output of `highwater truth` for the record `file`: how many counters agree, and how many
+/// differences between kernels have the right sign.
 fn shares<'a>(page: &str, file: &'a str) -> Result<Shares<'a>, String> {
     let name = file.rsplit('/').next().and_then(|name| name.strip_suffix(".json")).unwrap_or(file);
     let answer = page.split_once(&format!("{BEGIN}{file} -->")).map_or("", |(_, rest)| rest);
@@ -66,7 +68,7 @@ fn shares<'a>(page: &str, file: &'a str) -> Result<Shares<'a>, String> {
     Ok(Shares { name, counters, signs: share(" differences between two kernels").unwrap_or_default() })
 }
 
-/// Returns the results on the page in the form of the file that `highwater fidelity` reads.
+/// Returns the results that the page states, as text for the file that `highwater fidelity` reads.
 fn last(page: &str) -> Result<String, String> {
     let mut text = LAST_HEAD.to_owned();
     for file in names(page, BEGIN) {

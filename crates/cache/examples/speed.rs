@@ -1,8 +1,9 @@
-//! Requests a second of each policy on one thread, as CPU time, and bytes a cached page.
+//! Measures two figures of each policy: the requests that it handles per second of CPU time on one thread, and the
+//! bytes of memory that it uses per cached page.
 //!
 //! Run `cargo run --release --package highwater-cache --example speed [POLICY...]`. The load is Zipf 1.0: 20 million
-//! requests with 64-bit keys for a million pages, and a cache of 100,000. With `--keys FILE` the keys of the load are
-//! written to a file as 64-bit little-endian numbers, for other simulators.
+//! requests with 64-bit keys for a million pages. The cache holds 100,000 pages. With `--keys FILE` the keys of the
+//! load are written to a file as 64-bit little-endian numbers, for other simulators.
 
 mod loads;
 

@@ -42,13 +42,13 @@ pub trait Cache: Send {
     /// policy does not admit it, for example because it is larger than the cache.
     fn request(&mut self, id: u32) -> bool;
 
-    /// Asks the processor to load the first word that a later request for the object will read.
+    /// Prefetches the first word that a later request for the object will read.
     #[inline]
     fn look_far(&self, _id: u32) {}
 
-    /// Asks the processor to load the other words that a request for the object will read. The first word says where
-    /// these words lie. So this method is called some requests after [`Cache::look_far`], when the first word has been
-    /// loaded.
+    /// Prefetches the other words that a later request for the object will read. Their addresses depend on the first
+    /// word, which [`Cache::look_far`] prefetches. So this method is called some requests after that one, when the
+    /// first word has been loaded.
     #[inline]
     fn look_near(&self, _id: u32) {}
 

@@ -4,11 +4,12 @@
 //! simulation (C. Waldspurger, T. Saemundson, I. Ahmad, N. Park, "Cache modeling and optimization using miniature
 //! simulations", ATC 2017): a cache that is smaller by the sampling rate replays the sample.
 //!
-//! *Estimate*: an object is sampled with chance R and has `m` misses. The misses of the trace are the sum of `m / R` over
-//! the sample (Horvitz-Thompson estimator), and the miss ratio is that sum divided by the number of requests, which is
-//! known. This is SHARDS-adj: a sample that lacks requests lacks some of the few popular objects, whose requests are hits.
-//! A coefficient for lacking requests that is fitted to the sample was tried (regression estimator). On a block trace it was
-//! off by ten standard errors, since the popular objects were not in the sample.
+//! *Estimate*: each object is in the sample with probability R, and an object of the sample has `m` misses. The misses
+//! of the trace are the sum of `m / R` over the sample (Horvitz-Thompson estimator), and the miss ratio is that sum
+//! divided by the known number of requests. This is SHARDS-adj. It treats a shortage of requests in the sample as a
+//! shortage of hits: such a sample lacks some of the few popular objects, whose requests are hits. As an alternative, a
+//! factor for the missing requests was fitted to the sample (regression estimator). On a block trace the result was off
+//! by ten standard errors, since the popular objects were not in the sample.
 //!
 //! *Error*: the standard error that follows from the spread of misses within the sample. It leaves out that a small
 //! cache behaves more irregularly than a large one. So caches of fewer than a hundred sampled objects are marked
@@ -22,12 +23,12 @@ use crate::{Kind, Sample, WarmUp};
 /// the paper on miniature simulation has caches of some hundreds to thousands of objects.
 const ROUGH_BELOW: f64 = 100.0;
 
-/// An estimate for one policy and size.
+/// The estimated miss ratio of a cache with one policy and one size, from a replay of a sample of the trace's objects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// The policy of the estimated cache.
     pub policy: Kind,
-    /// The capacity of the cache for the whole trace, objects or bytes.
+    /// The capacity of the cache that the estimate is for, in objects or bytes.
     pub capacity: u64,
     /// The capacity of the cache that replayed the sample.
     pub small_capacity: u64,
@@ -37,11 +38,11 @@ pub struct Estimate {
     pub error: f64,
     /// Estimated share of requested bytes that are missed, and its standard error; `None` if requests have no sizes.
     pub byte_miss_ratio: Option<(f64, f64)>,
-    /// True if the small cache has so few objects that the error may be larger than stated.
+    /// True if the cache that replayed the sample has so few objects that the error may be larger than stated.
     pub is_rough: bool,
 }
 
-/// Estimates, and what they were made of.
+/// Estimated miss ratios of all policies and sizes, with the sizes of the sample and of the trace from which they come.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimates {
     /// A row for each policy and size: all sizes of the first policy come first.
@@ -52,16 +53,18 @@ pub struct Estimates {
     pub sampled: (u64, u64),
     /// Number of requests of the trace.
     pub requests: u64,
-    /// Number of requests of the trace that are not counted.
+    /// Number of requests at the start of the trace that only fill the caches: their hits and misses are not counted.
     pub warm_up: u64,
     /// Estimated number of distinct objects of the trace.
     pub objects: u64,
-    /// Estimated bytes of the distinct objects; their number if requests have no sizes.
+    /// Estimated total size of the distinct objects, bytes. If requests have no sizes, this is the estimated number of
+    /// objects instead.
     pub object_bytes: u64,
 }
 
-/// Returns the share of misses, and its standard error, in a trace with `total` requests, from the misses of each
-/// sampled object.
+/// Returns the estimated share of a trace's requests that are misses, and the standard error of this share. `misses`
+/// has the number of misses of each sampled object, `total` is the number of requests of the whole trace, and `rate` is
+/// the share of objects that were sampled.
 fn ratio(misses: &[f64], total: f64, rate: f64) -> (f64, f64) {
     let expected = total * rate;
     if expected <= 0.0 {
@@ -112,8 +115,8 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
 }
 
 /// Returns the estimate for the policy `kind`. `sizes` has the capacity for the whole trace, and the capacity for the
-/// sample. `share` is the share of requests that only warm up the cache. `is_miss` says of each other request of the
-/// sample whether it was a miss.
+/// sample. `share` is the share of requests, at the beginning, that only warm up the cache. `is_miss` has an entry for
+/// each later request of the sample, which is `true` if the request was a miss.
 fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool], is_rough: bool) -> Estimate {
     let requests = &sample.requests;
     let from = requests.len() - is_miss.len();
@@ -134,8 +137,8 @@ fn row(sample: &Sample, kind: Kind, sizes: [u64; 2], share: f64, is_miss: &[bool
     Estimate { policy: kind, capacity, small_capacity, miss_ratio, error, byte_miss_ratio, is_rough }
 }
 
-/// Returns the index of the first request of the sample that is counted: those before it, the given share, warm up the
-/// caches.
+/// Returns the index of the first request of the sample that is counted. The requests before it, which are a share
+/// `share` of the sample, only warm up the caches.
 fn first_counted(sample: &Sample, share: f64) -> usize {
     ((sample.requests.len() as f64 * share) as usize).min(sample.requests.len())
 }

@@ -1,7 +1,7 @@
 //! The map from 64-bit keys to dense numbers.
 //!
-//! An open-addressing table of 16-byte entries, looked up in blocks: the entries of a block are prefetched before the
-//! first of them is read, so that the memory accesses of a block overlap.
+//! The map is an open-addressing table of 16-byte entries. Keys are looked up in blocks: the entries for all keys of a
+//! block are prefetched before the first of them is read, so that the memory accesses overlap.
 
 use crate::list::NONE;
 use machine::prefetch;
@@ -22,13 +22,13 @@ struct Entry {
 
 const FREE: Entry = Entry { key: 0, id: NONE };
 
-/// Numbers keys from 0 in the order in which they first appear.
+/// A numbering of keys: each key has a number, from 0, in the order in which the keys first appear.
 #[derive(Debug)]
 pub struct Keys {
     entries: Vec<Entry>,
     /// Number of low bits of a hash that are shifted out. The remaining bits are a place in the table.
     shift: u32,
-    /// The key with each number.
+    /// The keys, in order of their numbers: `keys[n]` is the key with the number `n`.
     keys: Vec<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Keys {
         self.keys.len() as u32
     }
 
-    /// Returns whether no key was numbered yet.
+    /// Returns `true` if no key has a number yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -74,7 +74,8 @@ impl Keys {
     /// Appends the number of each of `keys` to `ids`. A key that is new gets the next number.
     ///
     /// # Errors
-    /// When there are more than [`Keys::MAX`] distinct keys. The numbers of the keys before that one are appended.
+    /// When there are more than [`Keys::MAX`] distinct keys. The numbers of the keys before the first key too many are
+    /// appended nevertheless.
     pub fn number(&mut self, keys: &[u64], ids: &mut Vec<u32>) -> Result<(), TooManyKeys> {
         ids.reserve(keys.len());
         for block in keys.chunks(BLOCK) {

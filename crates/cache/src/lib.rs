@@ -15,9 +15,9 @@
 //!
 //! - [`Requests`] are the requests of a trace, with keys numbered once for all caches.
 //! - [`policy`] has the policies, one file each; [`Kind`] names them.
-//! - [`Cache`] is what a policy implements; a program can bring its own.
+//! - [`Cache`] is the trait that policies implement; a program can have a policy of its own.
 //! - [`replay`](fn@replay) runs many policies and sizes on several threads.
-//! - [`estimate`](fn@estimate) does so on a [`Sample`] of the objects, and states its error.
+//! - [`estimate`](fn@estimate) runs them on a [`Sample`] of the objects, and states the error of the result.
 
 mod cache;
 pub mod estimate;

@@ -42,7 +42,7 @@ impl Default for Nodes {
 }
 
 impl Nodes {
-    /// Takes a free node, or makes one, and stores a value in it. The node is on no list.
+    /// Takes a free node, or makes one, stores `value` in it, and returns the node's number. The node is on no list.
     #[inline]
     pub fn take(&mut self, value: u32) -> u32 {
         let node = Node { newer: NONE, older: NONE, value };

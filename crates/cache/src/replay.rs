@@ -1,4 +1,4 @@
-//! Many caches, one sequence of requests, several threads.
+//! Simulates many caches (policies and sizes) on one sequence of requests, with several threads.
 
 use crate::{Cache, Kind, Requests};
 use std::num::NonZero;
@@ -8,21 +8,23 @@ use std::sync::{Mutex, PoisonError};
 /// The size of a cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// This share, from 0 to 1, of the distinct objects of the trace, or of their bytes.
+    /// A cache whose capacity is this share, from 0 to 1, of the number of distinct objects in the trace, or of the sum
+    /// of their bytes.
     Share(f64),
-    /// This number of objects, or of bytes.
+    /// A cache of this number of objects or bytes.
     Absolute(u64),
 }
 
 impl Size {
-    /// Returns a size as a share of the distinct objects, or of their bytes.
+    /// Returns the size of a cache that holds the share `of`, from 0 to 1, of the trace's distinct objects or of their
+    /// bytes.
     #[must_use]
     pub const fn share(of: f64) -> Self {
         Self::Share(of)
     }
 
-    /// Returns the capacity, in objects or bytes, that this size gives a cache for a trace. `all` is the number of
-    /// distinct objects of the trace, or their bytes. The capacity is at least 1.
+    /// Returns the capacity of a cache of this size, in objects or bytes, at least 1. A share is a share of `all`: the
+    /// number of distinct objects in the trace, or their total bytes.
     #[must_use]
     pub fn of(self, all: u64) -> u64 {
         match self {
@@ -35,7 +37,7 @@ impl Size {
 /// The requests at the beginning of a trace that only fill the caches, and are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum WarmUp {
-    /// No request is left out: all of them are counted.
+    /// There is no warm-up: the figures count all requests.
     #[default]
     None,
     /// This many requests at the beginning are not counted.
@@ -45,7 +47,8 @@ pub enum WarmUp {
 }
 
 impl WarmUp {
-    /// Returns the number of requests at the beginning that are not counted. `all` is the number of all requests.
+    /// Returns the length of the warm-up: the number of requests at the beginning of a replay that its figures do not
+    /// count. `all` is the number of all requests of the replay.
     #[must_use]
     pub fn of(self, all: usize) -> usize {
         match self {
@@ -75,7 +78,7 @@ pub struct Plan {
 /// The result for one policy and one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The policy.
+    /// The replacement policy of the cache.
     pub policy: Kind,
     /// The capacity of the cache, in objects or bytes.
     pub capacity: u64,
@@ -116,7 +119,7 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Number of requests, counted or not.
     pub requests: u64,
-    /// Number of requests that were not counted.
+    /// Number of requests at the beginning of the trace that only filled the caches, and were not counted.
     pub warm_up: u64,
     /// Number of distinct objects.
     pub objects: u64,
@@ -124,7 +127,7 @@ pub struct Report {
     pub object_bytes: Option<u64>,
 }
 
-/// The reason why a plan cannot be carried out.
+/// The reason why a replay cannot be done as planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impossible {
     /// The sizes of caches are in bytes, but requests have no sizes.
@@ -188,7 +191,8 @@ pub fn replay(requests: &Requests, plan: &Plan) -> Result<Report, Impossible> {
     })
 }
 
-/// Checks whether a plan can be carried out with these requests.
+/// Returns an error if the plan cannot be carried out with these requests: if there are no requests, or if the plan
+/// counts bytes but the requests have no sizes, or a policy of the plan does not know bytes.
 pub(crate) fn check(requests: &Requests, plan: &Plan) -> Result<(), Impossible> {
     if requests.is_empty() {
         return Err(Impossible::NoRequests);
@@ -202,7 +206,7 @@ pub(crate) fn check(requests: &Requests, plan: &Plan) -> Result<(), Impossible> 
     Ok(())
 }
 
-/// The misses and bytes of the counted requests of one cache.
+/// The misses and bytes of one cache in a replay, over all requests that are counted: those after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of counted requests that were misses.

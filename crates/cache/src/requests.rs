@@ -22,7 +22,7 @@ pub struct Requests {
     hashes: OnceLock<Arc<[[u32; 2]]>>,
 }
 
-/// Builds [`Requests`] from the keys of a trace, which are added block by block.
+/// Builds [`Requests`]. The keys of a trace are added in blocks.
 #[derive(Debug, Default)]
 pub struct RequestsBuilder {
     keys: Keys,
@@ -31,7 +31,8 @@ pub struct RequestsBuilder {
     object_sizes: Vec<u32>,
 }
 
-/// The largest number of requests that a replay can hold. Policies and next uses store positions in 32 bits.
+/// The largest number of requests that a replay can hold. The limit exists because positions of requests are stored in
+/// 32 bits.
 pub const REQUESTS_MAX: usize = NONE as usize - 1;
 
 /// The reason why requests could not be added.
@@ -66,8 +67,9 @@ impl RequestsBuilder {
         self.keys.number(keys, &mut self.ids).map_err(Refused::TooManyKeys)
     }
 
-    /// Adds requests for objects with a size each, bytes. An object keeps the size of its first request; each request
-    /// counts its own size among the requested bytes.
+    /// Adds requests, each with the key and the size of its object; sizes are in bytes. If requests for one object
+    /// differ in size, the object keeps the size of its first request, and the requested bytes are the sum of the sizes
+    /// of all requests.
     ///
     /// # Errors
     /// When there are too many requests or distinct keys.
@@ -110,7 +112,7 @@ impl Requests {
     /// Creates requests for pages from 64-bit keys.
     ///
     /// # Panics
-    /// When there are too many; [`RequestsBuilder`] returns an error instead.
+    /// When there are too many requests or distinct keys; [`RequestsBuilder`] returns an error instead.
     #[must_use]
     pub fn from_keys(keys: impl IntoIterator<Item = u64>) -> Self {
         let keys: Vec<u64> = keys.into_iter().collect();
@@ -125,13 +127,13 @@ impl Requests {
         &self.ids
     }
 
-    /// Returns the id of the object of each request, in a form that a cache can keep.
+    /// Returns the id of the object of each request. The list is shared, so a cache can keep it without a copy.
     #[must_use]
     pub(crate) fn shared_ids(&self) -> Arc<Vec<u32>> {
         self.ids.clone()
     }
 
-    /// Returns the bytes of each request; an empty slice if requests have no sizes.
+    /// Returns the size of each request, in bytes; an empty slice if requests have no sizes.
     #[must_use]
     pub fn sizes(&self) -> &[u32] {
         &self.sizes
@@ -161,7 +163,8 @@ impl Requests {
         &self.keys
     }
 
-    /// Returns the bytes of each object at its first request, by id; an empty slice if requests have no sizes.
+    /// Returns the sizes of the objects, bytes, by id. The size of an object is that of its first request. The slice is
+    /// empty if requests have no sizes.
     #[must_use]
     pub fn object_sizes(&self) -> &Arc<[u32]> {
         &self.object_sizes
@@ -191,14 +194,15 @@ impl Requests {
         self.next.get_or_init(compute).clone()
     }
 
-    /// Returns two hashes of each object's key, by id, for policies that sketch frequencies. Computed at the first call.
+    /// Returns two hashes of each object's key, indexed by object id. Policies that estimate frequencies with sketches
+    /// use them. The first call computes the hashes, and later calls return them again.
     #[must_use]
     pub fn hashes(&self) -> Arc<[[u32; 2]]> {
         self.hashes.get_or_init(|| self.keys.iter().map(|key| crate::xxh64::pair(*key)).collect()).clone()
     }
 }
 
-/// The position that stands for no next use.
+/// The value that [`Requests::next_uses`] has in place of a position if no later request is for the same object.
 pub const NEVER: u32 = NONE;
 
 #[cfg(test)]

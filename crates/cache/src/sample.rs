@@ -10,8 +10,8 @@ use crate::requests::{Refused, Requests, RequestsBuilder};
 use crate::rng::mix;
 use std::collections::{BTreeMap, HashMap};
 
-/// Number of different hashes. An object is in the sample if its hash is below a threshold; with this threshold, all
-/// objects are.
+/// Number of values that the hash of an object can have. An object is in the sample if its hash is below a threshold.
+/// With this number as the threshold, every object is in the sample.
 const ALL: u32 = 1 << 24;
 
 /// A number that is added to keys before they are hashed, so that the hash differs from those of tables and sketches.
@@ -26,7 +26,7 @@ pub enum Sampling {
     Objects(u32),
 }
 
-/// Takes a sample of the requests of a trace, which are added in order.
+/// Takes a sample of the requests of a trace. The requests must be added in the order of the trace.
 #[derive(Debug)]
 pub struct SampleBuilder {
     threshold: u32,
@@ -39,7 +39,7 @@ pub struct SampleBuilder {
     scratch: (Vec<u64>, Vec<u32>),
 }
 
-/// The objects and requests that are chosen so far, for a sample of fixed size.
+/// The objects and requests that have been chosen so far, for a sample of fixed size.
 #[derive(Debug, Default)]
 struct Chosen {
     most: usize,
@@ -153,8 +153,9 @@ impl SampleBuilder {
 }
 
 impl Chosen {
-    /// Adds the object `key` to the sample unless the sample has it. If the sample then has too many objects, removes
-    /// those with the largest hashes, and returns the new threshold; otherwise returns `None`.
+    /// Adds the object `key`, whose hash is `hash`, to the sample unless the sample has it. If the sample then has too
+    /// many objects, removes those with the largest hashes, and returns the new threshold: objects whose hashes reach
+    /// it no longer belong to the sample. Otherwise returns `None`.
     fn choose(&mut self, key: u64, hash: u32) -> Option<u32> {
         if self.known.insert(key, ()).is_some() {
             return None;
@@ -215,8 +216,8 @@ impl Sample {
         (f64::from(self.requests.distinct()) / self.rate).round() as u64
     }
 
-    /// Returns an estimate of the number of bytes of all distinct objects; of the number of objects if requests have no
-    /// sizes.
+    /// Returns an estimate of the total size of all distinct objects of the trace, bytes. If requests have no sizes,
+    /// returns an estimate of the number of these objects.
     #[must_use]
     pub fn distinct_bytes(&self) -> u64 {
         (self.requests.distinct_bytes() as f64 / self.rate).round() as u64

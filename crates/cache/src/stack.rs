@@ -1,17 +1,18 @@
 //! LRU for caches of all sizes at once. The number of different objects that were requested since an object's last
 //! request decides in which cache sizes the next request is a hit.
 //!
-//! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", 1970; with a Fenwick tree over the positions of
-//! last requests, as F. Olken, "Efficient methods for calculating the success function of fixed space replacement
+//! R. L. Mattson et al., "Evaluation techniques for storage hierarchies", 1970; with a Fenwick tree over the positions
+//! of last requests, where F. Olken, "Efficient methods for calculating the success function of fixed space replacement
 //! policies", 1981, has a balanced tree.
 
 use crate::list::NONE;
 
-/// Computes the reuse distance of each request: the number of different objects since the last request for the same
-/// object.
+/// The state of a computation of reuse distances. The reuse distance of a request is the number of different objects
+/// that were requested since the last request for the same object.
 #[derive(Debug)]
 pub struct Distances {
-    /// A Fenwick tree over positions. A position is marked in it if it is that of the last request for an object.
+    /// A Fenwick tree over positions in the sequence of requests. It marks each position that has the last request for
+    /// its object.
     sums: Vec<u32>,
     /// The object that was requested at each position.
     object: Vec<u32>,
@@ -21,7 +22,8 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// Creates the state for objects with numbers below `objects`, none of which was requested yet.
+    /// Creates the state in which no object was requested yet. Only objects with numbers below `objects` may be
+    /// requested.
     #[must_use]
     pub fn new(objects: u32) -> Self {
         let positions = (objects as usize * 2).max(64);
@@ -73,8 +75,8 @@ impl Distances {
         sum
     }
 
-    /// Gives the marked positions the numbers from 0 on, in unchanged order, and drops all other positions. At most
-    /// half of all positions are marked.
+    /// Drops the positions that are not marked, and renumbers the marked positions from 0 on in unchanged order. At
+    /// most half of all positions are marked.
     fn compact(&mut self) {
         self.object.retain(|id| *id != NONE);
         for (position, id) in self.object.iter().enumerate() {

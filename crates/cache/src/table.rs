@@ -35,7 +35,7 @@ impl Table {
         (id.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
     }
 
-    /// Asks the processor to load the place at which the search for an object begins.
+    /// Prefetches the place of the table at which the search for an object begins.
     #[inline]
     pub fn look_at(&self, id: u32) {
         prefetch(self.places.as_ptr().wrapping_add(self.place(id)));
@@ -61,7 +61,8 @@ impl Table {
         }
     }
 
-    /// Adds an object, which must not be in the table yet.
+    /// Adds the object `id`, which must not be in the table yet, with its node `node`. `of` returns the object of a
+    /// node.
     #[inline]
     pub fn insert(&mut self, id: u32, node: u32, of: impl Fn(u32) -> u32) {
         if (self.len + 1) * 2 > self.places.len() {

@@ -28,7 +28,7 @@ impl Weigh for One {
     }
 }
 
-/// Each object weighs its number of bytes, so that the capacity is a number of bytes.
+/// Weights by size: an object weighs as much as its number of bytes, so the capacity of the cache is a number of bytes.
 #[derive(Clone, Debug)]
 pub struct Bytes(Arc<[u32]>);
 

@@ -26,7 +26,8 @@ pub(crate) const fn pair(key: u64) -> [u32; 2] {
 
 #[cfg(test)]
 mod tests {
-    /// Values from the reference implementation.
+    /// Hashes three pairs of key and seed. The results must equal the values that the reference implementation of
+    /// xxHash gives.
     #[test]
     fn hashes_are_those_of_the_reference() {
         REFERENCE.iter().for_each(|(key, seed, hash)| assert_eq!(super::xxh64(*key, *seed), *hash));

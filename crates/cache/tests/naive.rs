@@ -28,7 +28,7 @@ use std::collections::HashSet;
 
 /// A cache written as simply as possible, with which the tests compare the caches of this crate.
 pub trait Naive {
-    /// Requests an object. Returns whether it was cached.
+    /// Requests an object. Returns whether the object was cached.
     fn request(&mut self, id: u32) -> bool;
 }
 
@@ -63,7 +63,8 @@ fn naive(kind: Kind, capacity: u64, requests: &Requests, weights: Weights) -> Bo
     }
 }
 
-/// Requests both caches; returns the first request on which they differ.
+/// Makes the requests `ids` to both caches. Returns the position of the first request that is a hit in only one of
+/// them; `None` if there is no such request.
 fn first_difference(cache: &mut dyn Cache, naive: &mut dyn Naive, ids: &[u32]) -> Option<usize> {
     ids.iter().position(|id| cache.request(*id) != naive.request(*id))
 }
@@ -135,7 +136,8 @@ fn long(requests: u32) -> Vec<u16> {
     (0..requests).map(|n| (draw(400).min(draw(400)).min(draw(400)) + u64::from(n / 200)) as u16).collect()
 }
 
-/// Ages of LHD, rounds of W-TinyLFU's counters, and generations need many requests.
+/// Compares each policy with its naive version on long traces. Only long traces reach the aging of LHD, the halving of
+/// W-TinyLFU's counters, and many generations of the multi-generational LRU.
 #[test]
 fn long_traces() {
     for (kind, capacity) in Kind::ALL.into_iter().flat_map(|kind| [(kind, 64), (kind, 150)]) {

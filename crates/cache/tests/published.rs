@@ -7,8 +7,9 @@
 use cache::{Kind, Plan, Requests, RequestsBuilder, Size};
 use std::path::{Path, PathBuf};
 
-/// Miss ratios for 1,000 and 10,000 objects of requests as they are, and for 4,096 and 32,768 pages of requests that
-/// were split.
+/// Published miss ratios of each policy, in four cases. In the first two, the trace's requests are not split, and the
+/// cache holds 1,000 or 10,000 objects. In the last two, they are split into pages, and the cache holds 4,096 or 32,768
+/// pages.
 const PUBLISHED: [(Kind, [f64; 4]); 14] = [
     (Kind::Fifo, [0.8388, 0.6956, 0.8962, 0.8673]),
     (Kind::Lru, [0.8327, 0.6976, 0.8955, 0.8687]),
@@ -38,14 +39,14 @@ fn folder() -> Option<PathBuf> {
     folder
 }
 
-/// Returns the requests as they are, one object each.
+/// Returns the trace's requests, not split: each is for one object, whatever its size.
 fn objects(folder: &Path) -> Requests {
     let bytes = std::fs::read(folder.join("cloudPhysicsIO.oracleGeneral.bin")).unwrap();
     let keys = bytes.chunks_exact(24).map(|record| u64::from_le_bytes(record[4..12].try_into().unwrap()));
     Requests::from_keys(keys)
 }
 
-/// Returns the requests of each page of 4 KiB that a request touches.
+/// Returns the trace's requests, split: a request becomes one request for each 4-KiB page that it touches.
 fn pages(folder: &Path) -> Requests {
     let text = std::fs::read_to_string(folder.join("cloudPhysicsIO.csv")).unwrap();
     let mut builder = RequestsBuilder::default();

@@ -3,11 +3,11 @@
 use crate::group;
 use placed::{Entry, Error, Node, Place, Value, one_of};
 
-/// Keys that may hold the number in the table of a constant, such as `{ ns = 90, from = "fitted" }`. Each such table
-/// has one of these keys, and a change of the constant replaces its value.
+/// Keys of the number in a constant's table: the table has `value` or `ns`, for example `{ ns = 90, from = "fitted" }`.
+/// A change of the constant replaces the value of this key.
 const VALUES: [&str; 2] = ["value", "ns"];
 
-/// The beginning of a path into a control group, as in `group.server.low_mib`.
+/// Prefix of the paths of keys that a control group has in a machine file, such as `group.server.low_mib`.
 const OF_GROUPS: &str = "group.";
 
 /// The path of a change that adds a control group. The value of the change is the name of the group.
@@ -118,7 +118,8 @@ fn item(list: &mut Node, number: usize) -> Option<&mut Node> {
     }
 }
 
-/// Returns the entries of a table. For a list of tables, returns the entries of its first table. None for other nodes.
+/// Returns the entries of a table. For a list of tables, returns the entries of its first table. Returns `None` for
+/// other nodes.
 fn entries(node: &mut Node) -> Option<&mut Vec<Entry>> {
     match &mut node.value {
         Value::Table(entries) => Some(entries),

@@ -53,7 +53,7 @@ pub fn differences(from: &Kernel, to: &Kernel) -> Vec<Difference> {
     differing.map(difference).collect()
 }
 
-/// Returns the names of the files that the values of a kernel come from.
+/// Returns the names of the kernel files in which the values of a kernel's choices are set.
 fn files(kernel: &Kernel) -> BTreeSet<Arc<str>> {
     let file = |setting: &Setting| match &setting.origin {
         Origin::File { place, .. } => Some(place.file.clone()),

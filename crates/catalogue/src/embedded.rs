@@ -12,8 +12,8 @@ pub fn text(path: &str) -> Option<&'static str> {
     FILES.binary_search_by_key(&path, |(path, _)| path).ok().map(|at| FILES[at].1)
 }
 
-/// Returns the built-in file at `path`, which is relative to this crate's folder. In the result, the path is relative
-/// to the repository's root. Returns none if there is no such file.
+/// Returns the built-in file at `path`, relative to this crate's folder; none if there is no such file. The path in the
+/// returned source is relative to the repository's root.
 #[must_use]
 pub fn source(path: &str) -> Option<Source> {
     text(path).map(|text| Source { file: format!("crates/catalogue/{path}"), text: text.to_owned() })

@@ -25,7 +25,7 @@ pub struct Experiment {
     pub machine: String,
     /// Name of the workload.
     pub workload: String,
-    /// Names or files of the kernels; the first is the baseline.
+    /// Names of built-in kernels, or paths of kernel files; the first is the baseline.
     pub kernels: Vec<String>,
     /// The scale of the golden report, the small report that tests compare byte for byte; none if there is no such
     /// report.
@@ -54,8 +54,9 @@ pub struct Experiment {
     pub picture: Picture,
     /// Panels of the picture over time. If the list is empty, the picture has the default panels.
     pub plot: Vec<PlotPanel>,
-    /// The machine, scale and values that replace those of the experiment if one of the compared runs is in a virtual
-    /// machine (ground `guest`), which is slow on many computers.
+    /// The machine, the scale and the values of keys that all compared runs get, instead of those of the experiment, if
+    /// one of these runs is in a virtual machine (ground `guest`). The reason: virtual machines are slow on many
+    /// computers.
     pub guest: OnGuest,
     /// The workload's parameters.
     pub params: Node,
@@ -95,7 +96,7 @@ struct ExperimentText {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnGuest {
-    /// Name or file of the machine; by default the machine of the experiment.
+    /// Name or file of the machine that replaces the experiment's own. None: the experiment's machine is kept.
     pub machine: Option<String>,
     /// The scale as text; full size by default.
     pub scale: Option<String>,
@@ -137,15 +138,15 @@ pub enum PanelUnit {
     #[default]
     #[serde(rename = "count")]
     Count,
-    /// MiB, converted from pages.
+    /// The panel shows MiB; the counters are in pages.
     #[serde(rename = "MiB")]
     Mib,
-    /// MiB, converted from KiB.
+    /// The panel shows MiB; the counters are in KiB.
     #[serde(rename = "MiB of KiB")]
     KibAsMib,
 }
 
-/// The experiment on another machine, with other kernels, or with other parameters.
+/// A variant of an experiment: the experiment on another machine, with other kernels, or with other parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
@@ -261,11 +262,11 @@ impl Experiment {
     }
 }
 
-/// Returns the tables of the control groups that an experiment lists. Does not compare these groups with the machine's
-/// groups; that is done when they are added to the machine.
+/// Returns the `[[group]]` tables of an experiment, which define its memory control groups. Checks only each table by
+/// itself. The names are compared with the machine's groups later, when the groups are added to the machine.
 ///
 /// # Errors
-/// When a table is no group, with file and line.
+/// When a table does not define a group. The error has file and line.
 fn groups_of(list: Node) -> Result<Vec<Node>, Error> {
     let told = |error: Error| Error { message: format!("in [[group]]: {}", error.message), ..error };
     match list.value {
@@ -281,7 +282,7 @@ fn groups_of(list: Node) -> Result<Vec<Node>, Error> {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Version of this format, which is 1.
+    /// Version of the format of files with published figures. It is 1.
     pub schema: u32,
     /// The posting with the figures.
     pub posting: Posting,
@@ -289,20 +290,23 @@ pub struct Published {
     pub title: String,
     /// Names of the kernels, in the order of the values in each row.
     pub columns: Vec<String>,
-    /// Names of the kernels as the posting prints them over the columns of its table.
+    /// Names of the kernels as the posting (the published message with the figures) prints them over the columns of its
+    /// table.
     #[serde(default)]
     pub printed_columns: Vec<String>,
     /// The kernel that percentages are relative to.
     pub baseline: String,
-    /// The rule by which the printed percentages were computed. The option `--percent` has the same names of rules.
+    /// Name of the rule by which the printed percentages were computed. The names are the values of the option
+    /// `--percent`.
     pub pct_rule: String,
-    /// The published rows.
+    /// The rows of the published table.
     #[serde(default)]
     pub rows: Vec<PublishedRow>,
-    /// The machine as the posting describes it, and conclusions about the machine from the posting's figures.
+    /// The machine on which the published figures were measured: its description in the posting, and conclusions from
+    /// the posting's figures.
     #[serde(skip)]
     pub machine: Option<Node>,
-    /// Single numbers that the posting states in its prose and not in a table.
+    /// Numbers that the posting states in its prose, and not in a table.
     #[serde(skip)]
     pub facts: Option<Node>,
     /// Statements of the posting's prose that order kernels by a figure, but give no number.
@@ -326,12 +330,12 @@ pub struct Posting {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
-    /// A total, a rate or a mean.
+    /// The figure is a total, a rate or a mean of the runs.
     #[default]
     Value,
-    /// A spread over the runs: a standard deviation or a range.
+    /// The figure is a spread over the runs: a standard deviation or a range.
     Spread,
-    /// The smallest or the largest value of the runs.
+    /// The figure is the smallest or the largest value of the runs.
     Extreme,
 }
 
@@ -339,13 +343,13 @@ pub enum Statistic {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublishedRow {
-    /// Name of the block of the published table that contains the row.
+    /// Name of the block in which the row stands in the published table.
     pub group: String,
     /// Name of the row.
     pub name: String,
     /// Unit of the row.
     pub unit: String,
-    /// The better direction, more or less, as MMTests states it by the sign of its percentages.
+    /// The better direction, higher or lower figures, which MMTests shows by the sign of its percentages.
     /// [`PublishedRow::better()`] also regards `neutral`.
     pub better: Better,
     /// The figures, one for each kernel; NaN where the posting prints none.
@@ -362,7 +366,7 @@ pub struct PublishedRow {
     /// Number of runs from which each figure was computed.
     #[serde(default = "one_run")]
     pub runs: u32,
-    /// The way in which each figure summarises its runs.
+    /// The way in which each figure summarises the values of the runs from which it was computed.
     #[serde(default)]
     pub statistic: Statistic,
     /// Name of the row in the same group that gives the published spread of this row. None if the posting gives no

@@ -13,10 +13,10 @@ const MACHINE: &str = "randread-512m";
 /// The kernels that are compared by default.
 const KERNELS: &str = r#"["6.1-classic", "6.1-mglru"]"#;
 
-/// Largest size of one request, bytes: that of the workload `tasks`.
+/// Largest size of one request, bytes. It is the largest that the workload `tasks` permits.
 const BLOCK_MAX: u64 = 16 << 20;
 
-/// Largest number of tasks of a load: that of the workload `tasks`.
+/// Largest number of tasks of a load. The workload `tasks` permits no more.
 const TASKS_MAX: u64 = 1024;
 
 /// Keys of fio that are ignored: they do not change what the load does, or fio needs them to behave as the workload
@@ -156,7 +156,7 @@ fn word(name: &str) -> String {
 }
 
 impl Job {
-    /// Reads the keys of `[global]`, and then those of the job.
+    /// Makes a job from the keys of `[global]`, and then from those of the job's own section.
     fn of(section: &Section, global: &[Line]) -> Result<Self, Wrong> {
         let mut job = Self {
             name: section.name.clone(),
@@ -270,8 +270,9 @@ impl Job {
         Ok(job)
     }
 
-    /// Returns the number of tasks that use one file. If the order is random, there is a task for each request in
-    /// flight. Otherwise there is one task, because sequential requests wait for the same readahead.
+    /// Returns the number of tasks that use one file. For random requests by system calls, there is a task for each
+    /// request that fio keeps in flight (`iodepth`). Otherwise there is one task: sequential requests wait for the same
+    /// readahead, and a task takes faults on a mapping one after another.
     fn tasks(&self) -> u64 {
         if self.is_random && !self.is_mapped { self.depth } else { 1 }
     }
@@ -351,12 +352,13 @@ fn task(job: &Job, kind: &str, file: &str, is_timed: bool) -> String {
     format!("[params.task.\"{kind}\"]\ncount = {}\n{rounds}{before}steps = [{{ {step} }}]\n", job.tasks())
 }
 
-/// Returns `number` if a fio file may have this number of jobs or of requests in flight; otherwise none.
+/// Returns `number` if it is allowed as the number of jobs, or of requests in flight, in a fio file; otherwise none.
 fn few(number: u64) -> Option<u64> {
     (1..=TASKS_MAX).contains(&number).then_some(number)
 }
 
-/// Returns the number of bytes in a size such as `4k`, `1g` or `4096`; none if it is no size. As in fio, `k` is 1024.
+/// Converts a size such as `4k`, `1g` or `4096` to bytes; returns none if `value` is not a size. As in fio, `k` is
+/// 1024.
 fn bytes(value: &str) -> Option<u64> {
     let value = value.to_ascii_lowercase();
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -85,14 +85,16 @@ impl Group {
         self.name.rsplit_once('/').map(|(parent, _)| parent)
     }
 
-    /// Returns the paths of the groups that the section stands for.
+    /// Returns the paths of the groups that the section describes: one, or with the key `count` that many, such as
+    /// `pod-0` and `pod-1`.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let Some(count) = self.count else { return vec![self.name.clone()] };
         (0..count).map(|n| format!("{}-{n}", self.name)).collect()
     }
 
-    /// Returns how many groups the sections `groups` stand for together.
+    /// Returns the number of groups that all sections of `groups` create together. A section creates `count` groups, or
+    /// one if it has no `count`.
     #[must_use]
     pub fn total(groups: &[Self]) -> usize {
         groups.iter().map(|group| group.count.map_or(1, usize::from)).sum()

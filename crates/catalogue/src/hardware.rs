@@ -245,9 +245,10 @@ pub struct Tlb {
 }
 
 impl Tlb {
-    /// Largest number of translations for one size of page. It is a hundred times the number that a processor keeps.
+    /// Largest number of TLB entries that a machine file may give for one page size. It is a hundred times the number
+    /// that a processor has.
     const ENTRIES_MAX: usize = 1 << 18;
-    /// Longest page-table walk: 1 s.
+    /// Largest duration of a page-table walk that a machine file may give: 1 s.
     const WALK_MAX_NS: u64 = 1_000_000_000;
 
     fn sim_config(&self) -> sim::TlbConfig {
@@ -290,7 +291,8 @@ pub struct CacheLines {
 }
 
 impl CacheLines {
-    /// Longest time that a cache line may travel: 1 ms.
+    /// Largest allowed value of `travel_ns`, the time in which a cache line comes from the cache of another CPU, ns: 1
+    /// ms.
     const TRAVEL_MAX_NS: u64 = 1_000_000;
     /// Largest number of cache lines that travel with one lock or frame: 64, as many as a page of 4 KiB has.
     const LINES_MAX: u32 = 64;
@@ -314,7 +316,7 @@ impl CacheLines {
     }
 }
 
-/// Largest `slowdown` of a CPU.
+/// Largest value of the key `slowdown` in `[cpu]`, the factor by which each step takes longer.
 const SLOWDOWN_MAX: u64 = 1000;
 
 impl Cpu {
@@ -387,7 +389,7 @@ pub struct Disk {
     /// By default a page in swap takes no memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_percent: Option<Sourced<u32>>,
-    /// The simulated device of the disk.
+    /// The properties of the simulated disk device.
     pub device: DiskConfig,
 }
 
@@ -439,7 +441,7 @@ impl Before {
 pub struct Programs {
     /// Size of the used part of the programs' files, MiB.
     pub mapped_mib: Sourced<u64>,
-    /// Size of each of the programs' files, KiB.
+    /// Size of one file, KiB. All files of the programs have this size.
     pub file_kib: Sourced<u64>,
     /// Time between two wake-ups of the programs, s.
     pub wake_s: Sourced<u64>,
@@ -462,8 +464,8 @@ mod tests {
         parse(text.replacen(from, to, 1))
     }
 
-    /// Reads a machine from the text of its file. The text may name as its base the built-in machine (`base`) or itself
-    /// (`m`).
+    /// Reads a machine called `m` from the text of its file. The text may name a base: `base` is the built-in machine,
+    /// and `m` is this machine itself.
     fn parse(text: String) -> Result<Machine, String> {
         let source = |text: &str| Source { file: "m.toml".into(), text: text.to_owned() };
         let resolve = |name: &str| match name {

@@ -28,8 +28,8 @@ pub fn is_file(word: &str) -> bool {
 /// The extension of job files of fio, which are read as experiments.
 const FIO: &str = ".fio";
 
-/// Returns the name of the kernel, machine or experiment in a file: the file's name without extension, or for
-/// `experiment.toml` the name of its folder.
+/// Returns the name of the kernel, machine or experiment that a file describes. It is the file's name without
+/// extension; for a file `experiment.toml`, it is the name of the file's folder.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default();
     let folder = || fs::canonicalize(path).ok()?.parent()?.file_name().map(ToOwned::to_owned);
@@ -88,7 +88,7 @@ fn unknown(kind: &str, folder: &str, name: &str) -> String {
     format!("no {kind} is called `{name}`{}{file}", one_of(name, &names))
 }
 
-/// Kinds of files that are found by name and may have a base.
+/// A kind of file that can be found by name and may have a base.
 #[derive(Clone, Copy)]
 enum Kind {
     Kernel,
@@ -119,8 +119,8 @@ impl Kind {
         found.ok_or_else(|| unknown(self.name(), self.folder(), name))
     }
 
-    /// Returns the base that the file at `path` names: the file called `name` in the same folder, or else the embedded
-    /// file of this name.
+    /// Returns the base `name` of the kernel or machine that the file at `path` describes. The base is the file with
+    /// this name in the same folder, or else the embedded file with this name.
     fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
         let Some(path) = beside(path, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
@@ -238,9 +238,9 @@ pub fn split(word: &str) -> Result<(&str, Changes<'_>), Error> {
     Ok((name, changes))
 }
 
-/// Returns the experiment for `word`, with changed parameters after a `+`: `ping+hogs=4`. If the word is a file,
-/// `published.toml` is read from the file's folder, and relative paths of machines and kernels in the file start at
-/// this folder.
+/// Returns the experiment that `word` names: an embedded experiment or a file. Each `+` in the word is followed by a
+/// changed parameter: `ping+hogs=4`. With a file, published figures come from `published.toml` in the file's folder,
+/// and relative paths of machines and kernels in the file start at this folder.
 ///
 /// # Errors
 /// The errors of [`kernel`].

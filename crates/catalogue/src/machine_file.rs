@@ -51,7 +51,7 @@ pub struct MachineFile<Memory, Cpu, Cost, Disk, Network, Before> {
 /// Keys at the top level of a machine file.
 const KEYS: [&str; 9] = ["about", "base", "memory", "cpu", "cost", "disk", "network", "before", "group"];
 
-/// The words that `from` may have in a constant: the ways in which a value was found.
+/// The words that the key `from` of a constant may have. Each names a way in which the constant's value was found.
 const ORIGINS: [&str; 6] = ["published", "data-sheet", "measured", "fitted", "inferred", "assumed"];
 
 impl<Memory, Cpu, Cost, Disk, Network, Before> MachineFile<Memory, Cpu, Cost, Disk, Network, Before>
@@ -124,8 +124,8 @@ fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> 
     })
 }
 
-/// Returns the message about a wrong value. It names the value's key and, for a constant, shows the form in which
-/// constants are written.
+/// Returns the message of `error`, a wrong value in a section of a machine file, with the value's key added. If the key
+/// is that of a constant, the message also shows how a constant is written.
 fn with_key(section: &str, node: &Node, error: &Error) -> String {
     let message = &error.message;
     let entry = error.place.as_ref().and_then(|place| entry_at(node, place));

@@ -10,9 +10,9 @@ pub fn listed(node: &Node) -> Vec<(String, String, &Node)> {
     lines
 }
 
-/// Adds to `lines` the path of keys, the text and the node of every value under a table. A table with the key `from` is
-/// a constant, and counts as one value. A table in a list also counts as one value, if it contains no tables and no
-/// lists.
+/// Adds an element to `lines` for every value under the table `node`: the path of the value's keys, its text, and its
+/// node. A table with the key `from` is a constant, and counts as one value. A table in a list also counts as one
+/// value, if it contains no tables and no lists.
 fn collect<'n>(node: &'n Node, path: &str, lines: &mut Vec<(String, String, &'n Node)>) {
     let is_flat = |node: &Node| {
         let nested = |entry: &Entry| matches!(entry.node.value, Value::Table(_) | Value::List(_));

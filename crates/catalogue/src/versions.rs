@@ -2,7 +2,7 @@
 
 use crate::embedded;
 
-/// Major and minor number of a version.
+/// Major and minor number of a version of Linux, such as (6, 8).
 pub type Version = (u32, u32);
 
 /// Returns the version at the beginning of a name: `6.8` for `6.8.0-45-generic`, `v6.8` and `linux-6.8`. Returns none

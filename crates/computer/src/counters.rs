@@ -43,8 +43,8 @@ impl Counters {
         self.cgroup.as_ref()
     }
 
-    /// Returns the number of pages that the cgroup, whose limit is `memory_pages`, may still take. Without a cgroup,
-    /// returns the number of free pages of the computer.
+    /// Returns the number of pages that can still be taken. In a cgroup, this is `memory_pages`, the cgroup's limit,
+    /// less the pages that the cgroup uses. Without a cgroup, it is the number of free pages of the computer.
     #[must_use]
     pub fn free_pages(&self, memory_pages: u64) -> u64 {
         match &self.cgroup {

@@ -89,7 +89,7 @@ impl Mapping {
         assert!(fits, "{bytes} bytes at {offset} of a region of {}", self.bytes);
     }
 
-    /// Copies `bytes` into the mapping, from byte `offset` on.
+    /// Copies `bytes` into the mapping. The first byte is stored at byte `offset` of the mapping.
     ///
     /// # Panics
     /// When the bytes lie outside of the mapping.
@@ -165,9 +165,9 @@ pub struct FileMode {
 /// The pattern of reads that is expected in a mapping (`madvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// The pattern is unknown; the system detects it.
+    /// No pattern is expected; the system detects the pattern from the reads.
     Unknown,
-    /// The pages are read from the beginning to the end.
+    /// The pages are expected to be read from the beginning to the end.
     Sequential,
     /// The pages are read at random; nothing is read ahead.
     Random,

@@ -351,8 +351,9 @@ impl<M: Machine> Access<M> {
         ensure(free == map.free(), || format!("{free} swap slots are free, counted {}", map.free()))
     }
 
-    /// Checks the counts of a frame's mappings. Returns the number of mappings of the frame's page; if the frame is the
-    /// head of a folio, returns the number of mappings of the folio.
+    /// Compares the counts of mappings in a frame's descriptor with `mapped`, the numbers of page-table entries that
+    /// were found for each frame. Returns the number of mappings found: of the whole folio if the frame is a folio's
+    /// head, otherwise of the frame's page.
     fn check_mappings(&self, frame: FrameNumber, mapped: &BTreeMap<u32, u32>) -> Result<u32, Broken> {
         let (folio, of_page) = (self.frames.folio(frame), mapped.get(&frame.0).copied().unwrap_or(0));
         let of_folio = || folio.frames().filter_map(|part| mapped.get(&part.0)).sum();

@@ -49,7 +49,7 @@ pub struct Section {
     pub(crate) comment: &'static str,
     /// Conditions under which the keys of the section are read; all must hold.
     pub conditions: &'static [Condition],
-    /// The keys of the section.
+    /// The choices that are keys of the section.
     pub choices: &'static [Choice],
 }
 
@@ -59,20 +59,20 @@ pub struct Condition {
     /// The key that the condition is about, such as `lru.policy`. A name without a dot is a fact of the machine, one of
     /// [`FACTS`].
     pub what: &'static str,
-    /// The values that the condition names, as a kernel file has them, without quotes.
+    /// The values with which the key is compared, as a kernel file has them, without quotes.
     pub values: &'static [&'static str],
     /// `true` if the key must have one of the values; `false` if it must have none of them.
     pub is_one: bool,
 }
 
-/// Names of facts of a machine that decide whether a choice is read. The facts are the number of memory nodes, the
-/// number of swap slots, and whether swap completes a request at once (`yes`, `no`).
+/// Names of facts about a machine on which it depends whether the engine reads a choice. The facts are the number of
+/// memory nodes, the number of swap slots, and whether swap completes a request at once (`yes`, `no`).
 pub const FACTS: [&str; 3] = ["memory nodes", "swap slots", "synchronous swap"];
 
 /// A key of a kernel file.
 #[derive(Debug)]
 pub struct Choice {
-    /// The section: a module of the engine.
+    /// Name of the key's section. A section belongs to a module of the engine.
     pub section: &'static str,
     /// The key, without its section.
     pub key: &'static str,
@@ -87,12 +87,12 @@ pub struct Choice {
     /// Position in the order in which a swarm (a run of many random worlds) draws choices. No two choices have the same
     /// position.
     pub draw_order: u32,
-    /// The numbers that a swarm (a run of many random worlds) draws, all with the same probability; empty for a choice
-    /// among names.
+    /// The numbers from which a swarm (a run of many random worlds) draws the value, each with the same probability.
+    /// Empty for a choice whose values have names.
     pub drawn_numbers: &'static [&'static str],
 }
 
-/// A value that has a name.
+/// One of the values of a choice whose values have names and are not numbers.
 #[derive(Debug)]
 pub struct Named {
     /// The name of the value, as a kernel file has it.
@@ -176,8 +176,8 @@ impl<const N: usize> Numbers for [u64; N] {
     }
 }
 
-/// Checks that the numbers of a choice are within its limits. This is the only check, both for kernel files and for
-/// choices made in Rust.
+/// Checks that the numbers in the value of a choice are within the limits of the choice. This is the only check, both
+/// for kernel files and for choices made in Rust.
 pub(crate) fn check_limits(choice: &'static Choice, numbers: &impl Numbers) -> Result<(), Refused> {
     let Some((low, high)) = choice.limits else { return Ok(()) };
     let Some(found) = numbers.numbers().find(|number| !(i128::from(low)..=i128::from(high)).contains(number)) else {
@@ -245,7 +245,7 @@ macro_rules! choices {
             }
         }
 
-        /// The section of a kernel file that holds the choices of this module.
+        /// The section of a kernel file (the description of a simulated kernel) that holds the choices of this module.
         pub static SECTION: $crate::choice::Section = $crate::choice::Section {
             name: stringify!($section),
             comment: concat!($($comment, "\n"),*),

@@ -42,8 +42,8 @@ impl<M: Machine> Access<M> {
         self.unlock_page(frame);
     }
 
-    /// Ends the read of a page. When the last page of a folio has been read, the folio becomes valid. But if the read
-    /// of one of its pages failed, the error is stored for the folio instead.
+    /// Ends the read of a page. When the last page of a folio has been read, marks the folio as up to date and unlocks
+    /// it. But if the read of one of its pages failed, stores the error for the folio instead of the mark.
     pub(crate) fn end_read(&self, page: FrameNumber, result: Result<(), IoError>) {
         let folio = self.frames.folio(page);
         let Some(result) = self.frames.end_io(folio, result) else { return };

@@ -92,7 +92,7 @@ pub struct Kernel {
     pub about: String,
     /// Names of the kernels that this kernel is built on: first its base, then the base of its base, and so on.
     pub bases: Vec<String>,
-    /// The values that the engine reads.
+    /// The values of all choices, as the engine reads them.
     pub choices: Choices,
     /// Each key with its value and origin, in the order of [`Choices`].
     pub settings: Vec<Setting>,
@@ -102,7 +102,8 @@ pub struct Kernel {
 /// A key that kernel files can set, with its value in one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// The section, which has the name of a module of the engine.
+    /// Name of the section in which kernel files set the key: `lru` for `lru.swappiness`. It is also the name of a
+    /// module of the engine.
     pub section: String,
     /// The key of the choice without its section: `swappiness` for `lru.swappiness`.
     pub key: String,
@@ -110,7 +111,8 @@ pub struct Setting {
     pub value: Value,
     /// The origin of the value: the file, line and source that set it.
     pub origin: Origin,
-    /// The value in the kernel's base (or, without a base, in [`ROOT`]), if it differs from `value`.
+    /// The value that the key has in the kernel's base, or in [`ROOT`] if the kernel has no base; `None` if it equals
+    /// `value`.
     pub replaces: Option<Value>,
 }
 
@@ -123,7 +125,7 @@ pub enum Origin {
     File {
         /// Name of the kernel whose file has the value.
         kernel: String,
-        /// File and line of the value.
+        /// File and line at which the key is set to the value.
         place: Place,
         /// The comment on the line of the value, which names the source of the value; `None` if the line has no
         /// comment.
@@ -136,7 +138,7 @@ pub enum Origin {
 /// The text of a kernel file, and the name of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The name of the file, as error messages show it.
+    /// The name of the kernel file, as error messages show it.
     pub file: String,
     /// The text of the file.
     pub text: String,
@@ -375,7 +377,7 @@ const SYSCTLS: [(&str, &str, &str); 4] = [
     ("transparent_hugepage", "access.huge_pages", ""),
 ];
 
-/// A section that kernel files had in former versions of the engine.
+/// Name of a section that kernel files could have in earlier versions of the engine, but cannot have now.
 const FORMER_SECTION: &str = "mapping";
 
 /// Keys that were renamed. Each entry has the old name, the new key, and a remark on the unit of the new key.
@@ -397,8 +399,8 @@ fn meant<'k>(path: &str, keys: &'k [String]) -> Option<(&'k str, &'static str)> 
     keys.iter().find(is_last).map(|known| (known.as_str(), ""))
 }
 
-/// Returns the end of an error message about an unknown key. This end names the section of the key that is probably
-/// meant, or the known key with the most similar name. It is empty if no key is similar.
+/// Returns the text that ends an error message about the unknown key `path`. The text names the key that the user
+/// probably meant. It is empty if no key in `keys` is similar.
 fn hint(path: &str, keys: &[String]) -> String {
     if let Some((key, unit)) = meant(path, keys) {
         let (section, name) = key.split_once('.').expect("keys have a section");

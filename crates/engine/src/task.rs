@@ -10,7 +10,7 @@ use machine::{DeviceId, Nanos};
 pub struct Task {
     /// `true` if the task may use the reserve below the min mark, because its work frees memory (`PF_MEMALLOC`).
     pub may_use_reserve: bool,
-    /// `true` for a node's kswapd.
+    /// `true` if the task is the kswapd of a node.
     pub is_kswapd: bool,
     /// `true` for a kernel task. `throttle_direct_reclaim` does not throttle kernel tasks.
     pub is_kernel: bool,
@@ -27,7 +27,7 @@ pub struct Task {
     /// Number of pages that the task has charged while its group, or an ancestor, was above its `memory.high`, and for
     /// which the task has not yet been throttled.
     pub over_high_pages: u64,
-    /// The fault that the task is handling, if it is on a page of a mapped file.
+    /// The page fault that the task is handling; `None` if it handles no fault, or a fault on an anonymous page.
     pub file_fault: Option<FileFault>,
     /// Number of pages that the task has dirtied since its last pause in `balance_dirty_pages`.
     pub pages_dirtied: u64,

@@ -2,12 +2,13 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release --package highwater-engine --test loom`
 //!
-//! A page is found by its slot, held by a word of its frame, and evicted by freezing that word. The tests run these
-//! operations at the same time: a lookup and an eviction whose frame is used for another page; a writer and an
-//! eviction; an addition of the slot's next page and an eviction; a truncation and an eviction; readers and a writer of
-//! the page's bytes; readers with hazard pointers and an eviction, or a task that waits for them; readers of both
-//! kinds, a writer or a truncation and a page that moves to another frame; tasks that tag pages and tasks that remove
-//! tags. One more test is about a kswapd that falls asleep while a task requests more of it.
+//! A lookup finds a page in its slot of the file index. A task holds a page by an atomic word of the page's frame, and
+//! an eviction freezes that word. The tests run these operations at the same time: a lookup and an eviction whose frame
+//! is used for another page; a writer and an eviction; an eviction and the addition of a new page to the same slot; a
+//! truncation and an eviction; readers and a writer of the page's bytes; readers with hazard pointers and an eviction,
+//! or a task that waits for these readers; readers with and without hazard pointers, a writer or a truncation, and a
+//! page that moves to another frame; tasks that tag pages and tasks that remove tags. One more test is about a kswapd
+//! that falls asleep while a task requests more reclaim.
 
 #![cfg(loom)]
 
@@ -24,7 +25,8 @@ const FRAME: FrameNumber = FrameNumber(0);
 const FILE: Owner = Owner::File(1);
 const OTHER: Owner = Owner::File(2);
 
-/// A file whose page in slot 0 has only the index's reference, and one more frame.
+/// A machine of two frames and one file. The file has one page, in slot 0 and frame 0. Only the file's index holds a
+/// reference to it.
 struct World {
     frames: FrameTable,
     index: FileIndex,
@@ -160,8 +162,9 @@ fn tagged(pages: &[u32]) -> Arc<FileIndex> {
     Arc::new(index)
 }
 
-/// One task tags a page as dirty while another task clears the tag of the only other dirty page. Both tags lie in one
-/// word, or below one count of some level. The first task finds its page at once.
+/// Page 0 is the only dirty page. One task tags a second page as dirty, while another task clears the tag of page 0.
+/// Either both tags lie in one word of the index, or one of the counts above the words covers both. The first task must
+/// find the second page at once.
 #[test]
 fn a_tagged_page_is_never_hidden() {
     for next in [1, 64, 64 * 64, 64 * 64 * 64] {
@@ -181,8 +184,8 @@ fn a_tagged_page_is_never_hidden() {
     }
 }
 
-/// Two tasks each make a page dirty at the same time, in a file without dirty pages. Neither tagging relies on a step
-/// that the other has not done yet.
+/// A file has no dirty pages. Two tasks tag one page each as dirty at the same time. Each task then finds its own tag,
+/// even if the other task has not finished.
 #[test]
 fn each_of_two_who_tag_pages_finds_its_own() {
     for next in [1, 64, 64 * 64] {
@@ -204,8 +207,9 @@ fn each_of_two_who_tag_pages_finds_its_own() {
     }
 }
 
-/// A sync finds a page that was tagged before the sync began. Meanwhile a second page, whose tag lies in the same word
-/// or below the same count, becomes dirty and clean again.
+/// A sync looks up a page that was tagged before the sync began, and must find it. Meanwhile another task sets and
+/// clears the tag of a second page. In one case both tags are in one word of the index, in the other case in
+/// neighbouring words.
 #[test]
 fn a_sync_finds_what_was_tagged_before_it() {
     for next in [1, 64] {
@@ -226,8 +230,8 @@ fn a_sync_finds_what_was_tagged_before_it() {
     }
 }
 
-/// Reclaim takes the last page of a file while another task looks for pages of the file, as a task does that closes the
-/// file. If the other task finds no page, it also reads a page count of 0.
+/// Reclaim evicts the only page of a file. Meanwhile another task looks for pages of the file, as happens when a file
+/// is closed. If this task finds no page, it must also read a page count of 0.
 #[test]
 fn a_file_without_pages_counts_none() {
     loom::model(|| {
@@ -300,8 +304,8 @@ fn find_open(world: &World) -> Option<FoundPage<'_>> {
     world.index.slot(0)?.find_open()
 }
 
-/// Reads an open page as a hit does. Returns `false` if the page was closed meanwhile, and `None` if no pointer was
-/// published.
+/// Reads the page under a hazard pointer, as a cache hit does. Returns `None` if the page is not open for hazard
+/// pointers, and `Some(false)` if it was closed before the hazard pointer was published.
 fn read_open(world: &World, hazard: &Hazard) -> Option<bool> {
     let found = find_open(world)?;
     hazard.publish(found.frame);
@@ -320,8 +324,8 @@ fn open(world: &World) {
     world.index.open(0, FRAME);
 }
 
-/// Evicts a page as [`evict`] does, but one that readers may hold by hazard pointers. The page's frame is used again at
-/// once.
+/// Evicts page 0 as [`evict`] does, although readers without a reference may hold it by hazard pointers. If it is
+/// evicted, its frame is overwritten at once. Returns whether it was evicted.
 fn evict_open(world: &World, hazard: &Hazard) -> bool {
     let frame = &world.frames[FRAME];
     if !frame.get_unless_zero() {
@@ -374,8 +378,8 @@ fn a_page_that_was_opened_meanwhile_is_not_evicted() {
     });
 }
 
-/// A task waits until a reader with a hazard pointer has released a page, as a writer or a truncation does. The reader
-/// wakes the task.
+/// A task closes a page for readers, and then sleeps until no reader holds the page by a hazard pointer. Writers and
+/// truncations do so. The last reader must wake the task.
 #[test]
 fn who_waits_for_a_hazard_pointer_is_told() {
     loom::model(|| {
@@ -446,8 +450,8 @@ fn who_waits_for_a_latch_is_woken() {
 /// The free frame to which the page is moved.
 const TO: FrameNumber = FrameNumber(1);
 
-/// A page in slot 0 with only the index's reference, in [`FRAME`], and the free frame [`TO`]. The page's bytes are 1,
-/// and 2 after a write. The bytes of a frame that was used for another page are 7.
+/// A file with page 0 in the frame [`FRAME`], to which only the index has a reference, and a free frame [`TO`]. The
+/// page's bytes are 1, and 2 after a write. A frame whose page was evicted gets the bytes 7.
 struct Moving {
     frames: FrameTable,
     index: FileIndex,
@@ -526,7 +530,8 @@ impl Moving {
         true
     }
 
-    /// Reads the page as a hit does, if it is open.
+    /// Reads the page under a hazard pointer, as a cache hit does. Does nothing if the page is not open for hazard
+    /// pointers.
     fn read_open(&self, hazard: &Hazard) {
         let Some(found) = self.index.slot(0).and_then(|slot| slot.find_open()) else { return };
         hazard.publish(found.frame);
@@ -536,8 +541,8 @@ impl Moving {
         hazard.withdraw();
     }
 
-    /// Looks page 0 up until it is found, and takes a reference and the shared latch. Returns `None` if the page left
-    /// the file.
+    /// Takes a reference and the shared latch of the frame of page 0, and repeats the lookup until that succeeds.
+    /// Returns `None` if the page is no longer in the file.
     fn get_shared(&self) -> Option<FrameNumber> {
         loop {
             let found = self.index.find(0)?;

@@ -101,7 +101,8 @@ fn use_region(world: &Shared, worker: usize) {
     use_region_of(world, worker, REGION_PAGES, false);
 }
 
-/// Uses pages that are parts of a huge page now and then. A read or write of such a page splits the huge page.
+/// Reads and writes random pages of a region that may become a huge page. Each read or write splits the huge page.
+/// Every 16 rounds, all pages of the region are touched.
 fn use_huge_page(world: &Shared, worker: usize) {
     use_region_of(world, worker, 512, true);
 }
@@ -160,8 +161,8 @@ fn bytes(pages: u32) -> u64 {
     u64::from(pages) * PAGE_BYTES as u64
 }
 
-/// Reads random pages of a file that fills memory. Now and then reads as many pages of the common file, and drops that
-/// file's pages.
+/// Reads random pages, in turn 32 of an own file that fills memory and 32 of the file that all tasks use. After each
+/// turn, drops the clean pages of the common file.
 fn read_and_drop(world: &Shared, worker: usize) {
     let at_work = AtWork(world);
     let engine = &world.engine;
@@ -285,7 +286,8 @@ fn pages_that_wait_are_dropped_and_cut_off_at_the_same_time() {
     assert!(vmstat["lru_used_once_normal"] > 0, "{vmstat:?}");
 }
 
-/// Policies that implement the trait `Policy` put pages back that other tasks free at the same moment.
+/// With a policy that implements the trait `Policy`, reclaim may put a page back on its list while another task frees
+/// this page. Nothing may be lost.
 #[test]
 fn policies_behind_the_trait_lose_nothing() {
     let [file, region, ..] = EACH_ITS_OWN;
@@ -306,7 +308,7 @@ fn nothing_is_lost_while_pages_move() {
     }
 }
 
-/// Folios of files and of anonymous memory move among single pages.
+/// Compaction moves folios of files and of anonymous memory, as well as single pages, while tasks use them.
 #[test]
 fn nothing_is_lost_while_folios_move() {
     let [file, region, ..] = EACH_ITS_OWN;
@@ -342,7 +344,8 @@ fn what_could_not_be_written_is_written_again() {
     assert_eq!(vmstat["nr_write_failed"], 0, "the files are gone");
 }
 
-/// Pages of files are written by copies and through mappings, while the flusher writes them back.
+/// Tasks change file pages by copies and through mappings while the flusher writes the pages to the disk. No page
+/// changes during its write (stable pages), with any way of keeping it stable.
 #[test]
 fn no_page_of_a_file_changes_while_it_is_written() {
     for stable_pages in [StablePages::Wait, StablePages::Copy, StablePages::CopyWhenChanged] {
@@ -379,7 +382,8 @@ fn run(choices: kernel::Choices, jobs: &[Job]) -> Vmstat {
     run_beside(choices, jobs, |_| None)
 }
 
-/// Runs the jobs as `run` does, beside one more task of the engine.
+/// Runs the jobs as [`run`] does, and returns the counters. Meanwhile one more kernel task runs, if `one_more` returns
+/// one.
 fn run_beside(
     mut choices: kernel::Choices,
     jobs: &[Job],

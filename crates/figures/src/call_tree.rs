@@ -9,7 +9,7 @@ use crate::profile::{self, ColumnProfile, RunProfile, View};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Smallest share of the time, percent, with which a task or a function is shown.
+/// Smallest share of all CPU time, percent, with which a task or a function appears in a call tree.
 const LEAST: f64 = 0.5;
 
 /// Largest number of callers that are shown in the call path to a function.

@@ -131,7 +131,7 @@ pub struct OutOfMemory {
     /// Number of allocations that were about to fail at the cgroup's limit (`oom`); 0 in version 1, which does not
     /// count them.
     pub times: u64,
-    /// Number of processes in the cgroup that were killed (`oom_kill`).
+    /// Number of processes in the cgroup that the out-of-memory killer has killed (`oom_kill`).
     pub kills: u64,
     /// Number of times that the cgroup was killed as a whole (`oom_group_kill`, since Linux 5.17).
     pub group_kills: u64,
@@ -141,7 +141,7 @@ pub struct OutOfMemory {
 }
 
 /// Returns the out-of-memory counters of the cgroup in `folder`; `None` if the cgroup has no memory controller. Events
-/// of child cgroups are not included, except where version 2 has no `memory.events.local`.
+/// of child cgroups are included only if the cgroup is of version 2 and has no file `memory.events.local`.
 #[must_use]
 pub fn out_of_memory(folder: &Path) -> Option<OutOfMemory> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();

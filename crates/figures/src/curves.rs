@@ -1,4 +1,5 @@
-//! Records that a workload makes for the pictures of a run: curves of its own quantities, and the steps of its work.
+//! The data that a workload records about itself for the pictures of a run: curves of its own quantities, and the steps
+//! of its work.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +8,14 @@ use serde::{Deserialize, Serialize};
 pub struct Steps {
     /// The steps of the run, in order.
     pub steps: Vec<Step>,
-    /// Name that pictures give to the time between two steps.
+    /// Name for the spans of time between the steps, in the legend of a picture.
     pub between: String,
 }
 
 /// One step of a run's workload, with its beginning and end.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Step {
-    /// Name of the step, of one or two words.
+    /// Name of the step in one or two words, for the legend of a picture.
     pub name: String,
     /// Time at which the step began, in seconds since the start of the run.
     pub from_s: f64,
@@ -22,7 +23,7 @@ pub struct Step {
     pub to_s: f64,
 }
 
-/// A curve in a picture of a run. Both of its quantities grow while the workload runs.
+/// A curve in a picture of a run: one quantity over another. Both quantities grow while the workload runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Curve {
     /// Name and unit of the quantity on the vertical axis.
@@ -33,7 +34,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// The curves and steps of a run, with its column and seed.
+/// The curves and the steps of one run. The run is identified by its column and its seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunCurves {
     /// Name of the column to which the run belongs. A report has a column for each kernel.
@@ -42,6 +43,6 @@ pub struct RunCurves {
     pub seed: u64,
     /// The curves of the run. All runs of a workload have curves of the same names.
     pub curves: Vec<Curve>,
-    /// The steps of the run.
+    /// The consecutive steps of the run's workload, with their times.
     pub steps: Steps,
 }

@@ -12,7 +12,7 @@ pub enum Better {
     Higher,
     /// Lower is better.
     Lower,
-    /// Neither is better; the figure is background information. If MMTests prints a percentage beside it, the
+    /// Neither direction is better; the figure is background information. If MMTests prints a percentage beside it, the
     /// percentage is computed as for `Lower`.
     Neutral,
 }
@@ -76,7 +76,7 @@ pub struct Row {
     pub unit: String,
     /// States whether a higher or a lower value of the figure is better.
     pub better: Better,
-    /// The figure.
+    /// Value of the figure, in `unit`.
     pub value: f64,
     /// Format in which the figure is printed.
     pub format: Format,
@@ -116,7 +116,7 @@ pub struct RowName {
     pub name: String,
 }
 
-/// Returns the names of `rows` and of the blocks that contain them.
+/// Returns the name of each of `rows`, together with the name of its block.
 #[must_use]
 pub fn names(rows: Vec<Row>) -> Vec<RowName> {
     rows.into_iter().map(|Row { group, name, .. }| RowName { group, name }).collect()

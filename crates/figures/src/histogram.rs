@@ -72,7 +72,7 @@ fn bucket_of(ns: u64) -> i32 {
 /// The histogram of one kind of operation in one run.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Times {
-    /// Name of the operations.
+    /// Name of this kind of operation.
     pub name: String,
     /// Counts of the operations by duration.
     pub buckets: Buckets,
@@ -89,9 +89,9 @@ impl Times {
 /// The histograms of one kind of operation. A report has a column for each kernel, and each column has one histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
-    /// Name of the operations.
+    /// Name of the kind of operation, such as `Read`.
     pub name: String,
-    /// For each column, its id, and the histogram over all its runs.
+    /// For each column, its id and one histogram: the durations of these operations in all runs of the column.
     pub columns: Vec<(String, Buckets)>,
 }
 

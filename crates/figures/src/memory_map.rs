@@ -45,7 +45,7 @@ pub struct Zone {
 /// The free blocks and the pageblocks of one migrate type in a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Kind {
-    /// Name of the type as `/proc/pagetypeinfo` prints it.
+    /// Name of the migrate type as `/proc/pagetypeinfo` prints it.
     pub name: Cow<'static, str>,
     /// Number of free blocks by order.
     pub free: Vec<u64>,

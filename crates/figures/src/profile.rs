@@ -110,7 +110,7 @@ impl ColumnProfile {
     }
 }
 
-/// Sums the profiles of runs for each column. Returns the columns in the order of their first runs.
+/// Returns, for each column, the sum of the profiles of its runs. The columns are in the order of their first runs.
 #[must_use]
 pub fn columns(profiles: &[RunProfile], view: View) -> Vec<ColumnProfile> {
     let mut found: Vec<ColumnProfile> = Vec::new();

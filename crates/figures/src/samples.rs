@@ -6,7 +6,8 @@ use crate::{
 };
 use engine::memory::{MAX_ORDERS, MigrateType};
 
-/// Returns the profile of a run of the column `column`, with the name `root` and the given folded stacks.
+/// Returns a run's profile that has the given folded stacks. `column` is the id of the run's column, and `root` the
+/// run's name.
 #[must_use]
 pub fn profile_run(column: &str, root: &str, stacks: &[&str]) -> RunProfile {
     let stacks = stacks.iter().map(|stack| (*stack).to_owned()).collect();

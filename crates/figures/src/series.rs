@@ -9,7 +9,7 @@
 //! - `memory_events_max`: the number of times that a cgroup reached its limit.
 //! - `node0_pgalloc_normal` and similar names: the counters of one node, if there are several nodes.
 //! - `server: pgscan` and similar names: the counters of one control group, under the names that the group's rows have
-//!   in reports. Behind the group's path stand names of `memory.stat`, `memory.current`, `memory.peak`, and
+//!   in reports. After the group's path stands a name of `memory.stat`, or `memory.current`, `memory.peak`,
 //!   `memory.events.high` and so on. All sizes are in pages.
 
 use std::io;
@@ -64,8 +64,8 @@ impl Recorder {
         self.every
     }
 
-    /// Returns whether the interval since the last record has passed, so that the caller should call
-    /// [`Recorder::push`].
+    /// Returns whether the next record is due: the interval has passed since the last record, and the run has not
+    /// ended. The caller should then call [`Recorder::push`].
     #[must_use]
     pub fn is_due(&self, now: Nanos) -> bool {
         now >= self.next && !self.is_over

@@ -5,9 +5,9 @@
 //! Wilcoxon. [`of_apart`] is for independent sets. Its estimate is the median of all differences between a value of one
 //! set and a value of the other, with the interval of the rank-sum test of Mann and Whitney.
 //!
-//! Each interval excludes 0 exactly when its test says that the sets differ. For equal sets, the probability that a
-//! test says so is counted exactly, not taken from a normal distribution: it is 3.1 to 4.9 % for 6 to 12 pairs. With
-//! fewer pairs, no interval reaches 95 %.
+//! Each interval excludes 0 exactly when its test says that the sets differ. If both sets have the same distribution, a
+//! test can still say that they differ. The probability of this error is counted exactly, not taken from a normal
+//! distribution: it is 3.1 to 4.9 % for 6 to 12 pairs. With fewer pairs, no interval reaches 95 %.
 //!
 //! Source: Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3 and 4.1 to 4.3.
 
@@ -16,11 +16,11 @@ use crate::statistics::{CONFIDENCE, median};
 /// An estimate, with a confidence interval, of how much larger the values of one set are than the values of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The estimate of this amount.
+    /// The estimate of how much larger the values of the one set are.
     pub value: f64,
-    /// Lower end of the interval; the smallest difference if there are too few values for an interval.
+    /// Lower end of the confidence interval; the smallest difference if there are too few values for an interval.
     pub low: f64,
-    /// Upper end of the interval; the largest difference if there are too few values for an interval.
+    /// Upper end of the confidence interval; the largest difference if there are too few values for an interval.
     pub high: f64,
     /// Probability that the interval contains the true difference; `None` if there are too few values for an interval.
     pub coverage: Option<f64>,
@@ -35,15 +35,16 @@ impl Shift {
     }
 }
 
-/// Largest number of pairs, or of values in both sets together, for which probabilities are computed exactly. Beyond
-/// this number the normal distribution is used, which then gives almost equal results.
+/// Largest sample for which probabilities are computed exactly. The size of a sample is its number of pairs or, if
+/// values are not paired, the number of values in both sets together. For larger samples the normal distribution is
+/// used, which gives almost equal results.
 const COUNTED_PAIRS: usize = 60;
 
 /// Number of standard deviations on each side of the mean within which 95 % of a normal distribution lie.
 const NORMAL: f64 = 1.96;
 
-/// Estimates the shift from the difference within each pair of values. Returns `None` if there are no pairs, or if a
-/// value is NaN.
+/// Estimates the shift between two sets of values that come in pairs, one value of each set. `differences` has the
+/// difference within each pair. Returns `None` if there are no pairs, or if a difference is NaN.
 #[must_use]
 pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     let mut sorted = differences.to_vec();
@@ -71,8 +72,8 @@ pub fn of_pairs(differences: &[f64]) -> Option<Shift> {
     Some(with_interval(n * (n + 1) / 2, range, outside_of_pairs(sorted.len()), count))
 }
 
-/// Estimates by how much the values `to` exceed the values `from`, as independent sets. Returns `None` if a set is
-/// empty, or if a value is NaN.
+/// Estimates by how much the values `to` exceed the values `from`. The two sets are independent samples: no value of
+/// one belongs to a value of the other. Returns `None` if a set is empty, or if a value is NaN.
 #[must_use]
 pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     let (mut from, mut to) = (from.to_vec(), to.to_vec());
@@ -95,9 +96,11 @@ pub fn of_apart(from: &[f64], to: &[f64]) -> Option<Shift> {
     Some(with_interval((from.len() * to.len()) as u64, range, outside_of_apart(from.len(), to.len()), count))
 }
 
-/// Returns the median of some numbers, with a confidence interval. There are `all` numbers, from `least` to `most`,
-/// which are known only through `count`: it returns how many of them are less than or equal to a value. `outside` says
-/// how many of the numbers the interval excludes at each end, and with which probability it misses the true value.
+/// Returns the median of `all` numbers, with a confidence interval. The numbers are not listed: `count` returns how
+/// many of them are less than or equal to a value. `least` and `most` are the smallest and the largest number.
+/// `outside` has the number of values below the interval, which is also the number of values above it, and the
+/// probability that the interval misses the true value. If `outside` is `None`, the interval goes from `least` to
+/// `most`, and its probability is unknown.
 fn with_interval(
     all: u64,
     (least, most): (f64, f64),
@@ -151,10 +154,10 @@ fn outside_of_pairs(n: usize) -> Option<(u64, f64)> {
     of_ways(&ways)
 }
 
-/// Returns two numbers about the confidence interval for two independent sets of `from` and `to` values. The interval
-/// leaves out some of the smallest, and as many of the largest, differences between a value of one set and a value of
-/// the other. The first number is the number of differences left out at each end. The second is the probability that
-/// the interval misses the true difference. Returns `None` if the sets are too small for an interval.
+/// Describes the confidence interval for two independent sets, which have `from` and `to` values. The interval is found
+/// from all differences between a value of one set and a value of the other: it leaves out equally many of the smallest
+/// and of the largest. Returns the number left out at each end, and the probability that the interval misses the true
+/// difference. Returns `None` if the sets are too small for an interval.
 fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     if from + to > COUNTED_PAIRS {
         let (n, m) = (from as f64, to as f64);
@@ -178,9 +181,9 @@ fn outside_of_apart(from: usize, to: usize) -> Option<(u64, f64)> {
     of_ways(&ways[to])
 }
 
-/// Returns how many Walsh averages or differences a confidence interval of 95 % excludes at each end, and the
-/// probability that the interval misses the true difference; `None` if no interval reaches 95 %. `ways[v]` is the
-/// number of ways in which the statistic of the test can have the value `v`.
+/// Returns the number of values that a confidence interval of 95 % excludes at each end of the sorted Walsh averages or
+/// differences, and the probability that the interval misses the true difference; `None` if no interval reaches 95 %.
+/// `ways[v]` is the number of ways in which the statistic of the test can have the value `v`.
 fn of_ways(ways: &[f64]) -> Option<(u64, f64)> {
     let all: f64 = ways.iter().sum();
     let (mut below, mut found) = (0.0, None);
@@ -268,8 +271,8 @@ mod tests {
         assert!(found.low < found.value && found.value < found.high, "{found:?}");
     }
 
-    /// Draws two sets from one skewed distribution, 4000 times. Checks that the interval excludes 0 as seldom as its
-    /// coverage says.
+    /// Draws two sets of values from one skewed distribution, 4000 times. The intervals of their difference must
+    /// exclude 0 as seldom as their stated coverage promises.
     #[test]
     fn what_does_not_differ_is_told_apart_as_often_as_is_said() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(2);

@@ -42,8 +42,9 @@ impl Estimate {
     }
 }
 
-/// Returns words that say what the ends `low` and `high` of an estimate from `n` values are: `97.9%, n = 10` for a
-/// confidence interval with this coverage, or `range of 3` for the smallest and the largest of too few values.
+/// Returns a description of the ends `low` and `high` of an estimate from `n` values. It is `97.9%, n = 10` if they are
+/// the ends of a confidence interval with this coverage, and `range of 3` if they are the smallest and the largest of
+/// values that are too few for such an interval.
 #[must_use]
 pub fn ends(coverage: Option<f64>, n: usize) -> String {
     match coverage {

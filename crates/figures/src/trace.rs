@@ -1,8 +1,8 @@
 //! Writes traces of simulated runs for the Perfetto UI (ui.perfetto.dev), for the option `--trace`.
 //!
 //! In the trace, each run is a process, which has these tracks:
-//! - for each CPU, the task on it, the times without interrupts with the handlers that ran in them, and the waits for
-//!   locks;
+//! - for each CPU, the task on it, the periods with interrupts off and the interrupt handlers that ran in them, and the
+//!   waits for locks;
 //! - for each disk, its requests; for the network card, its packets;
 //! - for each task, its passes of reclaim and its waits.
 //!
@@ -50,8 +50,8 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Returns the configuration that traces this part in each of `runs` runs. Each run may record an equal share of
-    /// [`MAX_SLICES`], because the traces of all runs go into one file.
+    /// Returns the configuration with which each of `runs` runs traces this part of its virtual time. Each run may
+    /// record an equal share of [`MAX_SLICES`], because the traces of all runs go into one file.
     #[must_use]
     pub fn of_each(self, runs: usize) -> TraceConfig {
         let Self { from, to } = self;
@@ -124,8 +124,8 @@ impl Track {
         }
     }
 
-    /// Returns whether a slice of this track may be shown within another one. If not, overlapping slices are placed in
-    /// separate rows.
+    /// Returns whether the UI may show slices of this track within each other, so that a slice contains those that
+    /// begin and end within it. On the other tracks, slices that overlap are placed in separate rows.
     fn nests(self) -> bool {
         !matches!(self, Self::Disk(_) | Self::Packets)
     }
@@ -153,7 +153,8 @@ pub fn disk_name(disk: u32) -> String {
     }
 }
 
-/// Returns the name of the slice that shows an activity, and the figures that the UI shows with it.
+/// Returns the name of the slice that shows an activity in the Perfetto UI, and the figures that the UI shows for the
+/// slice.
 fn name(what: &Activity, trace: &Trace) -> (String, Vec<(&'static str, u64)>) {
     match *what {
         Activity::Runs { task, .. } => (trace.tasks[task.0 as usize].clone(), vec![("task", task.0.into())]),
@@ -250,8 +251,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes the slices of one row as events on the track `track`. An enclosing slice begins before the slices within
-    /// it.
+    /// Writes the slices of one row as events on the track `track`. The slices must be in order of their beginnings,
+    /// each before the slices that it encloses.
     fn row(&mut self, track: u64, slices: &[&Slice], trace: &Trace) -> io::Result<()> {
         let mut open: Vec<Nanos> = Vec::new();
         for slice in slices {

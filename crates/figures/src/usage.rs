@@ -43,7 +43,7 @@ impl CpuTimes {
     }
 }
 
-/// One sample of iostat for one device: means over an interval, which is 10 s in MMTests.
+/// One sample of iostat for one device. Its values are averages over an interval, which is 10 s in MMTests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskSample {
     /// Mean number of requests in the queue and on the device.

@@ -27,9 +27,9 @@ pub struct Sample {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The column is better than its base.
+    /// The figures of the column are better than those of its base, the column with which it is compared.
     Better,
-    /// The column is worse than its base.
+    /// The figures of the column are worse than those of its base, the column with which it is compared.
     Worse,
     /// The columns differ, but this is neither better nor worse: the figure is background information.
     Other,
@@ -63,8 +63,8 @@ impl Verdict {
 pub enum Basis {
     /// Runs with equal seeds were compared in pairs. The value is the number of pairs.
     Pairs(usize),
-    /// All runs were compared as two independent sets. The values are the numbers of values of the base and of the
-    /// column.
+    /// The values of all runs were compared as two independent sets. The first number is the size of the base's set,
+    /// and the second that of the other column's set.
     Sets(usize, usize),
 }
 
@@ -80,7 +80,7 @@ pub struct Comparison {
     pub shift: Shift,
     /// The way in which the values were compared: in pairs or as sets.
     pub basis: Basis,
-    /// The verdict that follows from the shift.
+    /// The verdict: better, worse, only different, or not told apart.
     pub verdict: Verdict,
 }
 

@@ -28,9 +28,9 @@ pub fn row_names() -> Vec<RowName> {
 const DIAGNOSIS: [(&str, &str); 2] =
     [("Requests of order > 0", "alloc_high_order"), ("Of them below the low mark", "alloc_high_order_slow")];
 
-/// Returns the rows of the groups `vmscan` and `faults` for `counters`, which say by how much each counter of
-/// `/proc/vmstat` grew. Also returns the rows of the group `diagnosis` if `counters` contains their counters, which
-/// only the engine has.
+/// Returns the rows of the groups `vmscan` and `faults`. `counters` has the growth of each counter of `/proc/vmstat`.
+/// If it also has the counters of the group `diagnosis`, which only the engine counts, returns the rows of this group,
+/// too.
 #[must_use]
 pub fn rows(counters: &Vmstat) -> Vec<Row> {
     use Better::{Higher, Lower, Neutral};

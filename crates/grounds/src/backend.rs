@@ -10,7 +10,7 @@ use workloads::workload::{Resources, Workload};
 
 /// A ground: an environment that can run jobs, such as the simulator or the kernel of this computer.
 pub trait Backend {
-    /// Returns the name of this computer's kernel, if it is the kernel that workloads on this ground run on; otherwise
+    /// Returns the name of this computer's kernel if this ground runs workloads directly on that kernel; otherwise
     /// `None`.
     #[must_use]
     fn running_kernel() -> Option<String> {
@@ -45,7 +45,7 @@ pub trait Backend {
     /// When the ground cannot provide the machine of the job.
     fn resources(job: &Job) -> Result<Resources, Failure>;
 
-    /// Checks a job of a workload before it runs.
+    /// Checks a job before the job runs. `W` is its workload.
     ///
     /// # Errors
     /// When the job's parameters are wrong, or its machine is too small.

@@ -118,8 +118,9 @@ impl NamedGroups {
         notes
     }
 
-    /// Adds to `values` the counters of each section in `names`, summed over the groups of the section. If the groups
-    /// are not created yet, adds zeroes, so that the records of all moments of a run have the same counters.
+    /// Adds to `values` the counters of each section `[[group]]` that `names` lists, summed over the control groups of
+    /// the section. If the groups are not created yet, adds zeroes, so that the records of all moments of a run have
+    /// the same counters.
     pub fn add_to<M: Machine>(&self, values: &mut Vmstat, engine: &Engine<M>, names: &[String]) {
         for name in names {
             let section = self.sections.iter().find(|(group, _)| group.name == *name);
@@ -128,8 +129,8 @@ impl NamedGroups {
         }
     }
 
-    /// Returns the rows of all groups at the end of a run. The rows of a section with several groups are sums over the
-    /// groups.
+    /// Returns the report's rows about all memory control groups at the end of a run. If a section `[[group]]` of the
+    /// machine file makes several groups, its rows are sums over these groups.
     #[must_use]
     pub fn rows(&self, engine: &Engine<Sim>) -> Vec<Row> {
         let stat = |ids: &[GroupId]| sum(ids.iter().map(|id| engine.lru().group_stat(*id)));
@@ -177,7 +178,7 @@ pub(crate) fn check(machine: &str, groups: &[Group], named: &[&str]) -> Result<(
     Err(format!("machine `{machine}` has no [[group]] `{missing}`, which the parameters name: {known}"))
 }
 
-/// Returns the names of the rows of the groups of a machine file.
+/// Returns the names of the report rows that the memory control groups of a machine file add.
 #[must_use]
 pub fn row_names(groups: &[Group]) -> Vec<RowName> {
     names(groups.iter().flat_map(|group| rows(&group.name, &Vmstat::new(), &Pressure::default())).collect())

@@ -43,8 +43,8 @@ pub struct Job {
     pub series_every: Option<Every>,
     /// Interval between records of the state of memory, on a simulated machine or in a guest; `None` records nothing.
     pub memory_every: Option<Nanos>,
-    /// Interval between records of the generations of pages (multi-generational LRU), on a simulated machine or in a
-    /// guest; `None` records nothing.
+    /// Interval at which the run records how many pages each generation has (multi-generational LRU), on a simulated
+    /// machine or in a guest; `None` records nothing.
     pub generations_every: Option<Nanos>,
     /// The part of the run that is traced, on a simulated machine; `None` traces nothing.
     pub trace: Option<TraceConfig>,
@@ -111,7 +111,7 @@ pub struct NamedJob {
     pub ground: Ground,
     /// The random seed.
     pub seed: u64,
-    /// The scale, as text.
+    /// The scale of the run, in the form in which the user writes it.
     pub scale: String,
     /// Interval between records of counters; `None` records nothing.
     pub series_every: Option<Every>,
@@ -129,7 +129,7 @@ pub struct Described {
     pub memory_pages: u64,
     /// The random seed.
     pub seed: u64,
-    /// The scale, as text.
+    /// The scale of the run, in the form in which the user writes it.
     pub scale: String,
     /// Interval between records of counters; `None` records nothing.
     pub series_every: Option<Every>,
@@ -207,7 +207,7 @@ pub struct Outcome {
     /// The consecutive steps of the run. Plots over time mark them.
     #[serde(default)]
     pub steps: Steps,
-    /// Durations of the workload's operations.
+    /// For each kind of operation of the workload, a histogram of the durations.
     #[serde(default)]
     pub times: Vec<Times>,
 }
@@ -253,7 +253,7 @@ impl From<String> for Failure {
     }
 }
 
-/// A workload in a form that can be called on every ground without knowledge of the workload's type.
+/// A workload that every ground (system to run on) can run without knowing the workload's type.
 pub trait Runnable: Sync {
     /// Returns the workload's name in `experiment.toml`.
     fn name(&self) -> &'static str;
@@ -299,8 +299,8 @@ pub trait Runnable: Sync {
         None
     }
 
-    /// Runs a job that was sent into a guest, on the kernel that runs this process. Reports progress, and returns the
-    /// outcome.
+    /// Runs a job in the guest to which it was sent. This process runs in the guest, on the guest's kernel. Reports
+    /// progress, and returns the outcome.
     ///
     /// # Errors
     /// The errors of [`Runnable::run`]. Also when this build lacks the feature `linux`.

@@ -234,7 +234,8 @@ fn counters(stat: &Vmstat, names: &[(&str, &str)]) -> String {
     text
 }
 
-/// The counters that the lines about nodes and zones show: for each the name to show, and the name in `/proc/vmstat`.
+/// The sizes of LRU lists that the lines about nodes and zones show. For each list: its name in these lines, and its
+/// name in `/proc/vmstat`.
 const LISTS: [(&str, &str); 5] = [
     ("active_anon", "nr_active_anon"),
     ("inactive_anon", "nr_inactive_anon"),

@@ -57,8 +57,7 @@ macro_rules! on {
     };
 }
 
-/// Returns the name of this computer's kernel, if it is the kernel that workloads on this ground run on; otherwise
-/// `None`.
+/// Returns the name of this computer's kernel if `ground` runs workloads directly on that kernel; otherwise `None`.
 #[must_use]
 pub fn running_kernel(ground: Ground) -> Option<String> {
     on!(ground, B => B::running_kernel())
@@ -101,7 +100,7 @@ pub fn carry_out(
     on!(job.ground, B => B::carry_out(workload, job, order, place, progress))
 }
 
-/// Runs a workload on the ground that its job names.
+/// Makes each workload [`Runnable`]: it can be run on the ground that a job names.
 impl<W: Workload> Runnable for W {
     fn name(&self) -> &'static str {
         W::NAME

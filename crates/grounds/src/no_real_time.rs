@@ -6,7 +6,8 @@ use catalogue::ground::{Ground, GroundOptions};
 use kit::progress::Progress;
 use workloads::workload::{Resources, Workload};
 
-/// A ground that is missing in this build, because it needs the feature `linux`.
+/// A ground (system on which workloads run) that this build does not have, because the ground needs the feature
+/// `linux`.
 pub trait Missing {
     /// The ground's name.
     const GROUND: Ground;
@@ -119,10 +120,10 @@ pub mod hits {
     pub struct Hits;
 
     impl Hits {
-        /// Makes no files, because this build cannot measure how fast their pages are read.
+        /// Returns a value without files, because this build cannot measure how fast file pages in memory are read.
         ///
         /// # Errors
-        /// Never.
+        /// This version never fails.
         pub fn new(_: u64, _: &Path) -> Result<Self, Failure> {
             Ok(Self)
         }
@@ -133,7 +134,7 @@ pub mod hits {
             vec!["hits: skipped: this `highwater` was built without the feature `linux`".into()]
         }
 
-        /// Returns no rows, because nothing was measured.
+        /// Returns no rows, because this build lacks the feature `linux` and measures nothing.
         ///
         /// # Errors
         /// Never.

@@ -44,9 +44,9 @@ const SAMPLE_EVERY: Nanos = Nanos::from_secs(10);
 /// The parts of a machine file for one job, with the sizes of memory and disks multiplied by the job's scale.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// The layout of memory, scaled.
+    /// The machine's nodes and zones, with sizes multiplied by the job's scale.
     pub layout: Layout,
-    /// The contents of memory before the run, not scaled.
+    /// The contents of memory before the run, with the sizes at full scale.
     pub before: Before,
     cpu: Cpu,
     cost: CostModel,
@@ -89,7 +89,7 @@ impl Simulation {
         })
     }
 
-    /// Returns the number of swap slots, scaled.
+    /// Returns the number of swap slots in the machine file, multiplied by the scale of the run.
     #[must_use]
     pub fn swap_slots(&self) -> u32 {
         self.scale.of(self.swap_disk().swap_slots.value) as u32
@@ -150,8 +150,8 @@ impl Simulation {
     }
 }
 
-/// Shortest period with interrupts off that is recorded for the CPU of the network card. Shorter periods delay a packet
-/// too little to matter.
+/// A period with interrupts off, on the CPU that takes the network card's interrupts, is recorded if it is at least
+/// this long. Shorter periods delay a packet too little to matter.
 const KEEP_OFF_FROM: Nanos = Nanos(100_000);
 
 fn network_config(network: &Network) -> NetworkConfig {
@@ -338,7 +338,8 @@ fn with_profile(found: Measurements, system: &SimSystem) -> Measurements {
     Measurements { profile, ..found }
 }
 
-/// Returns the sum of the pages allocated, freed, faulted, scanned, reclaimed and moved between lists.
+/// Returns the sum of the counters of page faults, and of pages that were allocated, freed, scanned, reclaimed or moved
+/// between lists.
 fn page_events(vmstat: &Vmstat) -> u64 {
     const EVENTS: [&str; 9] =
         ["pgalloc", "pgfree", "pgfault", "pgscan", "pgsteal", "pgrefill", "pgactivate", "pgdeactivate", "pgrotated"];

@@ -79,7 +79,8 @@ impl Image {
         Ok(Self { path: path.to_owned(), release, built_as, needed_bytes })
     }
 
-    /// Returns the first two numbers of the release; `None` if the release does not begin with two numbers.
+    /// Returns the kernel's version from its release, such as (6, 1) for `6.1.0-44-amd64`. Returns `None` if the
+    /// release does not begin with two numbers.
     #[must_use]
     pub fn version(&self) -> Option<(u32, u32)> {
         let mut numbers = self.release.split(|c: char| !c.is_ascii_digit());

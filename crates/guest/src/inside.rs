@@ -74,7 +74,7 @@ const DEVICE_WAIT: Duration = Duration::from_secs(30);
 /// The description of what a guest's first process must do. The program outside of the guest writes it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Plan {
-    /// Settings of the kernel that must be made, in this order.
+    /// Settings of the guest's kernel. The first process makes them in this order.
     pub settings: Vec<Setting>,
     /// The kind and size of swap to set up.
     pub swap: Swap,
@@ -139,8 +139,8 @@ impl State {
     }
 }
 
-/// A line that the first process writes to the serial port for the program outside of the guest. The worker writes
-/// lines of another type.
+/// A line that the first process writes to the serial port for the program outside of the guest. The worker, the
+/// process that runs the workload, writes lines of another type.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
@@ -300,7 +300,8 @@ pub fn zram_pages_max() -> Option<u64> {
     Some(most / PAGE_BYTES as u64)
 }
 
-/// Makes swap for `pages` pages in compressed memory, with the kernel's default algorithm.
+/// Prepares a zram device (compressed memory) as swap space for `pages` pages. The compression algorithm is the
+/// kernel's default.
 fn make_zram(pages: u64) -> Result<(), String> {
     wait_for(ZRAM_SIZE, "compressed memory for swap (driver zram)")?;
     let bytes = (pages + 1) * PAGE_BYTES as u64;
@@ -319,7 +320,7 @@ pub const fn cgroup(version: Version) -> &'static str {
     }
 }
 
-/// Makes the cgroup that limits the memory of the worker, which runs the workload, to `bytes` bytes.
+/// Makes a cgroup with a memory limit of `bytes` bytes for the worker, the process that runs the workload.
 fn limit(bytes: u64, version: Version) -> io::Result<()> {
     let folder = Path::new(cgroup(version));
     let file = match version {

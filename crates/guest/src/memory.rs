@@ -16,7 +16,7 @@ const PART_KIB: u64 = 2048;
 /// Size of a page, KiB.
 const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
-/// Smallest number of pages below 4 GiB with which a kernel starts: 96 MiB.
+/// Smallest number of pages of memory below 4 GiB that a guest gets so that its kernel can boot: 96 MiB.
 const LOW_MIN: u64 = 96 * 256;
 
 /// The numbers of pages that the guest's kernel is to manage, as the machine file states them.

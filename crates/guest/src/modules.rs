@@ -26,7 +26,7 @@ const ASKED_FOR: [&str; 2] = ["crc32c_generic", "crc32c_cryptoapi"];
 /// The module files of one kernel release, by name, and the names of its built-in drivers.
 #[derive(Clone, Debug)]
 pub struct Modules {
-    /// The folder: `…/lib/modules/RELEASE`.
+    /// The folder of the release's module files: `…/lib/modules/RELEASE`.
     pub folder: PathBuf,
     files: BTreeMap<String, PathBuf>,
     built_in: BTreeSet<String>,

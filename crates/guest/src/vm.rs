@@ -227,7 +227,7 @@ impl Vm {
     }
 
     /// Waits until QEMU has ended, but at most one second. This must be called after the guest's serial port has
-    /// closed, which QEMU does a little before its end.
+    /// closed. QEMU closes the port a little before it ends.
     pub fn settle(&mut self) {
         let began = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < ENDS_IN {

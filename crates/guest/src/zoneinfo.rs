@@ -21,7 +21,7 @@ pub struct Zone {
     pub start: u64,
 }
 
-/// Reads `text`, the text of `/proc/zoneinfo`, and returns the zones that have pages, in the same order.
+/// Reads `text`, the contents of `/proc/zoneinfo`. Returns the zones that have managed pages, in the order of the text.
 #[must_use]
 pub fn read(text: &str) -> Vec<Zone> {
     let mut zones: Vec<Zone> = Vec::new();

@@ -4,8 +4,8 @@
 //! `cargo bench -p highwater --bench disk` runs at full size on a file in `HIGHWATER_BENCH_DIR`, or in the target
 //! folder; an argument selects the lines whose names contain it. `cargo test` runs the bench at a small size, silently.
 //!
-//! Each line of the output has two sides, which run in turns. Its figure is the median of the ratios of neighbouring
-//! runs. Both sides read the same blocks, as a hash of the contents proves.
+//! Each line of the output compares two sides, which run in turns. The line's figure is the median of the ratios
+//! between neighbouring runs of both sides. Both sides read the same blocks, as a hash of the contents proves.
 
 #![allow(missing_docs)]
 
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Number of requests in flight in those lines of the bench that have more than one.
+/// Number of requests in flight at a time, in the measurements that keep several requests in flight.
 const DEPTH: usize = 32;
 /// Number of pages of a readahead window. [`WINDOWS`] windows are in flight at a time.
 const WINDOW: u32 = 32;
@@ -224,8 +224,8 @@ impl Ground {
 
 type Act = fn(&Ground, u32, u64) -> u64;
 
-/// Runs `act` on `threads` threads with `reads` reads each. Returns the number of reads a second of all threads, and
-/// the hash of the contents.
+/// Runs `act` on `threads` threads, each of which does `reads` reads. Returns the reads per second of all threads
+/// together, and a hash of the contents that they read.
 fn rate(ground: &Ground, threads: u32, reads: u64, act: Act) -> (f64, u64) {
     let began = Instant::now();
     let hash = thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Compares commits of the library with those of the system, and measures the costs of syncing large files and of
-//! opening files beside many open ones.
+//! Compares commits (durable writes) by the library with commits by system calls. Also measures the costs of syncing
+//! large files, and of opening files beside many open ones.
 //!
 //! `cargo bench -p highwater --bench files` runs at full size in `HIGHWATER_BENCH_DIR`, or in the target folder; an
 //! argument selects the lines whose names contain it. `cargo test` runs the bench at a small size, silently. Each line
@@ -34,10 +34,10 @@ const PAGE: u64 = 4096;
 
 /// The sizes of a run: one set for the bench, a smaller one for tests.
 struct Sizes {
-    /// Time for which a side runs in a round. A thread stops earlier after `commits` commits.
+    /// Time for which each of the compared logs is written in a round. A thread stops earlier after `commits` commits.
     time: Duration,
     commits: u64,
-    /// Number of records in the file, for the lines of the output that measure overwriting of records.
+    /// Number of records that the file has before a round that overwrites records.
     records: u64,
     rounds: usize,
 }
@@ -45,7 +45,7 @@ struct Sizes {
 const FULL: Sizes = Sizes { time: Duration::from_millis(1500), commits: u64::MAX, records: 300_000, rounds: 5 };
 const SMALL: Sizes = Sizes { time: Duration::from_secs(60), commits: 3, records: 1000, rounds: 2 };
 
-/// A file, of the library or of the system, to which bytes are written and made durable.
+/// A file to which records are written durably: a file of this library, or one of the operating system.
 trait Log: Sync {
     fn commit(&self, bytes: &[u8], offset: u64);
 }
@@ -64,7 +64,8 @@ impl Log for fs::File {
     }
 }
 
-/// The place to which a round writes its records: the end of the file, or old records.
+/// The place in the file to which a round writes its records: the end of the file, or the places of old records, which
+/// are overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// The records go to the end of the file, each after the record before it.
@@ -257,7 +258,8 @@ fn compare_syncs(is_bench: bool, rounds: usize) {
     }
 }
 
-/// Compares the cost of opening and closing a file while 15,000 other files are open with the cost while 100 are open.
+/// Measures the cost of opening and closing a file twice: while 15,000 other files are open, and while 100 are open.
+/// Compares the two costs.
 fn compare_opens(is_bench: bool, rounds: usize) {
     let (many, times) = if is_bench { (15_000, 300) } else { (200, 5) };
     raise_descriptor_limit();

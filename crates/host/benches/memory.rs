@@ -26,7 +26,8 @@ use std::time::Instant;
 
 const PAGE: u64 = 4096;
 
-/// Largest number of threads in one round. Each thread of a round has a random seed of its own.
+/// Number of random seeds that each round sets aside, one for each of its threads. So this is the largest number of
+/// threads in a round.
 const SEEDS: u64 = 2048;
 
 /// The sizes of a run: one set for the bench, a smaller one for tests.
@@ -38,7 +39,7 @@ struct Sizes {
     memory_pages: u64,
     hits: u64,
     misses: u64,
-    /// Number of reads of all threads together in the lines [`CROWDS`], which have many threads.
+    /// Number of reads by all threads together, in the measurements with many threads ([`CROWDS`]).
     crowded_reads: u64,
     rounds: usize,
 }
@@ -80,7 +81,8 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
 }
 
-/// A file of random words: its path, and two handles of the system, one through the page cache and one with O_DIRECT.
+/// A file of random words: its path, and two open files of the operating system, one for access through the page cache
+/// and one with O_DIRECT.
 struct Data {
     path: PathBuf,
     buffered: StdFile,
@@ -130,13 +132,14 @@ impl Drop for Data {
     }
 }
 
-/// Reads `n` random pages by guard. Returns the hash of their contents.
+/// Reads `n` random pages in place, each through a page guard ([`File::page`]). Returns the XOR of one word of each
+/// page.
 fn guards(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     (0..n).fold(0, |hash, _| hash ^ word(&file.page(chance.below(pages)).expect("the disk works")))
 }
 
-/// Reads `n` random pages by copy. Returns the hash of their contents.
+/// Reads `n` random pages by copying each into a buffer. Returns the XOR of one word of each page.
 fn copies(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut buffer = vec![0; PAGE as usize];
@@ -146,7 +149,8 @@ fn copies(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
-/// Reads `n` random pages by copy, and writes 64 new bytes to `percent` % of them. Returns the hash of their contents.
+/// Copies 64 bytes out of or into a random page, `n` times: `percent` % of the copies are writes, the others are reads.
+/// Returns the XOR of the pages' offsets.
 fn mixed(file: &File, pages: u64, percent: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut buffer = [0; 64];
@@ -161,7 +165,8 @@ fn mixed(file: &File, pages: u64, percent: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
-/// Chooses `n` random pages without reading them, to measure the cost of choosing.
+/// Draws `n` random page numbers without reading the pages, to measure the cost of drawing alone. Returns a hash of the
+/// numbers.
 fn draws(pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     (0..n).fold(0, |hash, _| hash ^ chance.below(pages))
@@ -181,7 +186,7 @@ fn preads(file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
     })
 }
 
-/// Reads `n` random pages by copy, [`BATCH`] at once. Returns the hash of their contents.
+/// Reads `n` random pages into buffers, [`BATCH`] pages in each call. Returns the hash of their contents.
 fn batches(file: &File, pages: u64, seed: u64, n: u64) -> u64 {
     let mut chance = Chance(seed);
     let mut buffers = vec![0; BATCH * PAGE as usize];
@@ -283,8 +288,9 @@ impl Bare {
         })
     }
 
-    /// Reads random pages of a file into random frames, like misses of a cache, and copies the frames out. One in
-    /// `hit_every` operations only copies a frame out, like a hit. Returns the hash of the contents.
+    /// Does `n` operations, each with a random frame. One in `hit_every` operations is like a hit in a cache: it copies
+    /// the frame out. Each other operation is like a miss: it reads a random page of a file into the frame, and then
+    /// copies the frame out. Returns the hash of the copied contents.
     fn reads(&self, hit_every: u64, file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
         let mut chance = Chance(seed);
         let mut buffer = vec![0; PAGE as usize];
@@ -428,21 +434,22 @@ const MIXED: [(&str, u64, u64); 6] = [
     ("20 % writes, 2 threads / without hazard pointers", 20, 2),
 ];
 
-/// Lines that compare many threads with sixteen threads, on a small memory that has fewer free pages than there are
-/// threads. Each line has its name, the percentage of writes, and the number of threads.
+/// Comparisons of many threads with 16 threads, on a memory so small that it has fewer free pages than there are
+/// threads. Each has the name of its line in the output, the percentage of writes, and the number of threads.
 const CROWDS: [(&str, u64, u64); 3] = [
     ("16 MiB: 500 threads / 16 threads", 0, 500),
     ("16 MiB, 20 % writes: 500 threads / 16 threads", 20, 500),
     ("16 MiB, 20 % writes: 1500 threads / 16 threads", 20, 1500),
 ];
 
-/// Lines for random accesses to a region of one and a half times the memory: the name, and the number of threads.
+/// Lines of the output that compare an encrypted swap file with an unencrypted one, with random accesses to a region of
+/// one and a half times the memory. Each has the name of the line and the number of threads.
 const SWAPS: [(&str, u64); 2] =
     [("swap, 1 thread: encrypted / as it is", 1), ("swap, 2 threads: encrypted / as it is", 2)];
 
-/// Lines that compare huge pages with small ones. Two lines are for hits of a file: the system backs the library's
-/// memory with huge pages, or not. Two are for hits of a region of a sixteenth of the memory: the region consists of
-/// huge pages, or of single pages.
+/// Names of the report's lines that compare huge pages with small ones. The first two lines are about reads of cached
+/// file pages, in a memory that the system backs with huge pages, and in one that it does not. The last two are about
+/// accesses to a region of a sixteenth of the memory, made of huge pages or of single pages.
 const HUGE: [&str; 4] = [
     "system's huge pages: hit by guard / without",
     "system's huge pages: hit by copy / without",
@@ -450,9 +457,9 @@ const HUGE: [&str; 4] = [
     "region in huge pages: hit of 8 bytes / without",
 ];
 
-/// Lines that compare the kernel `7.2-mglru` (multi-generational LRU) with the kernel `highwater` by the same reads:
-/// the name, the number of threads, and the percentage of reads that go to a hot set of half the memory. The other
-/// reads go to the whole file.
+/// Lines of the report that compare the cache with the kernel `7.2-mglru` (multi-generational LRU) to the cache with
+/// the kernel `highwater`. Each element holds the name of the line, the number of reading threads, and the percentage
+/// of reads that go to a hot set of half the memory. The other reads go to the whole file.
 const GENERATIONS: [(&str, u64, u64); 5] = [
     ("7.2-mglru: hit by guard / highwater", 1, 100),
     ("7.2-mglru: memory full, 1 thread / highwater", 1, 0),
@@ -461,23 +468,25 @@ const GENERATIONS: [(&str, u64, u64); 5] = [
     ("7.2-mglru: hot set beside reads, 2 threads / highwater", 2, 80),
 ];
 
-/// Number of pages of the small memory of [`CROWDS`].
+/// Size of the memory with which the comparisons of [`CROWDS`] run, pages.
 const CROWDED_PAGES: u64 = 4096;
 
 struct Bench {
     filter: Option<String>,
     is_test: bool,
     sizes: Sizes,
-    /// Number of rounds measured so far, from which each round gets its own random seed. If all rounds read the same
-    /// pages, their reads would be a loop, of which a cache keeps more pages than of random reads.
+    /// Number of rounds measured so far. Each round takes its random seed from this number, so that rounds read
+    /// different pages. Equal rounds would together be a loop over the same pages, and caches hit more often in loops
+    /// than in random reads.
     measured: Cell<u64>,
 }
 
 type Run<'a> = &'a (dyn Fn(u64, u64) -> u64 + Sync);
 
 impl Bench {
-    /// Measures one line: both sides run once in each round, and take turns in running first. `ours` and `theirs` are
-    /// the sides: the number of threads, the number of operations of each thread, and the operation.
+    /// Makes one line of the report, which compares the sides `ours` and `theirs`. Each side runs once in each round,
+    /// and the sides take turns in running first. A side is given as the number of threads, the number of operations of
+    /// each thread, and the operation.
     fn line(&self, name: &str, ours: (u64, u64, Run), theirs: (u64, u64, Run), is_same_work: bool) {
         self.pairs(name, is_same_work, |round| {
             let run = |(threads, n, run): (u64, u64, Run)| measure(threads, n, round, run);
@@ -490,8 +499,8 @@ impl Bench {
         });
     }
 
-    /// Measures one line of the report in all rounds. `pair` gets the number of a measurement, and measures both sides
-    /// that the line compares.
+    /// Makes one line of the report, which compares two sides. In each round, calls `pair`, which measures both sides.
+    /// The argument of `pair` is the number of the measurement.
     fn pairs(&self, name: &str, is_same_work: bool, pair: impl Fn(u64) -> (Measured, Measured)) {
         if !self.wants(name) {
             return;

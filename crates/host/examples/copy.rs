@@ -29,7 +29,8 @@ const CHUNK: u64 = 256 << 10;
 /// enough for efficient writes.
 const GIVEN_UP: u64 = 2 * MIB;
 
-/// The way in which a file is copied: naively, or with care for the hot set in memory.
+/// The way in which a file is copied: either without advice to the memory, or so that the copied pages do not replace
+/// the hot set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
     Naive,
@@ -121,7 +122,7 @@ impl Server<'_> {
     }
 }
 
-/// The seeds from which the contents of the two files are made: [`HOT`] for the hot file, [`LARGE`] for the copied one.
+/// Seed of the contents of the hot file. [`LARGE`] is the seed for the copied file.
 const HOT: u64 = 1;
 const LARGE: u64 = 2;
 

@@ -73,7 +73,8 @@ fn short(bytes: &[u8], at: usize) -> usize {
     u16::from_le_bytes([bytes[at], bytes[at + 1]]).into()
 }
 
-/// Offsets, in a page, of an entry's start, its value's start, and the end of both.
+/// The place of an entry in a page: the offsets of the entry's start, of its value, and of its end, which is also the
+/// end of the value.
 #[derive(Clone, Copy)]
 struct Entry {
     start: usize,
@@ -153,7 +154,8 @@ impl Store {
         1 + mixed(hash) % self.buckets
     }
 
-    /// Calls `look` with the value of a key, in place, and returns its result; `None` if there is no such key.
+    /// Calls `look` with the value of a key, which is not copied. Returns the result of `look`; `None` if there is no
+    /// such key.
     pub fn get<R>(&self, key: &[u8], look: impl FnOnce(&[u8]) -> R) -> Outcome<Option<R>> {
         let first = self.file.page(self.bucket(key))?;
         if let Some(entry) = find(&first, key) {
@@ -184,8 +186,9 @@ impl Store {
         self.change(key, None)
     }
 
-    /// Removes the old entry of a key. If `value` is given, adds an entry with this value to the first page of the
-    /// key's chain that has enough free bytes. Returns whether the key existed.
+    /// Removes the entry of a key, if there is one. If `value` is given, adds an entry with this value. The new entry
+    /// goes to the first page of the key's chain with enough free bytes, or to a page that is added to the chain.
+    /// Returns whether the key had an entry before.
     fn change(&self, key: &[u8], value: Option<&[u8]>) -> Outcome<bool> {
         let mut first: PageWrite = self.file.page_mut(self.bucket(key))?;
         let mut was_there = remove_key(&mut first, key);
@@ -244,13 +247,13 @@ struct Options {
     /// Size of the table, MiB.
     #[arg(long, default_value_t = 32)]
     table: u64,
-    /// Reads, replacements and deletions after the table was filled.
+    /// Number of operations (reads, replacements and deletions) after the table was filled.
     #[arg(long, default_value_t = 100_000)]
     operations: u64,
     /// Threads; each has keys of its own.
     #[arg(long, default_value_t = 2)]
     threads: u64,
-    /// Folder of the file, which is removed at the end.
+    /// Folder for the file; the file is removed at the end.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
 }
@@ -330,8 +333,9 @@ fn look(store: &Store, known: Known) -> Outcome<Known> {
     Ok(known)
 }
 
-/// Runs `work` on one thread for each element of `known`, the keys of the thread. Prints the speed and how many pages
-/// were found in memory.
+/// Starts one thread for each element of `known`, with the keys that belong to the thread, and runs `work` on it.
+/// Prints the number of operations, their rate, and the number of pages that were read from disk. Returns the results
+/// of `work`.
 fn phase(
     what: &str,
     memory: &Memory,

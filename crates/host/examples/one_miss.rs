@@ -28,7 +28,8 @@ fn read(memory: &Memory, file: &File) -> Outcome<Vec<(String, i128)>> {
     Ok(changes.filter(|(_, change)| *change != 0).collect())
 }
 
-/// Reads the page twice. Returns the changes of counters by the first read, and those by the second.
+/// Reads the same page twice. Returns, for each of the two reads, the counters that the read changed, with their
+/// changes.
 fn run() -> Outcome<[Vec<(String, i128)>; 2]> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("table.dat");

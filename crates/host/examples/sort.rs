@@ -196,7 +196,7 @@ struct Options {
     /// Memory, MiB.
     #[arg(long, default_value_t = 8)]
     memory: u64,
-    /// Records, MiB; the sort needs the same amount again.
+    /// Size of the records, MiB. The sort needs the same amount of memory again.
     #[arg(long, default_value_t = 32)]
     records: u64,
     /// Folder of the swap file, which is removed at the end.

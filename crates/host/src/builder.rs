@@ -76,7 +76,7 @@ pub struct Builder {
 }
 
 impl SwapPlace {
-    /// Returns the name of the builder's method that sets this place of the swap file, for errors.
+    /// Returns the name of the builder's method that sets this place of the swap file. Error messages name this method.
     const fn setting(&self) -> &'static str {
         match self {
             Self::Folder(_) => "swap_folder",
@@ -84,7 +84,8 @@ impl SwapPlace {
         }
     }
 
-    /// Returns the path of the folder for the swap file, or the path of the swap file itself.
+    /// Returns the path of the folder in which the swap file is made or, if the user named the file, the path of the
+    /// file. The default folder is that of the variable `TMPDIR`, or `/var/tmp`.
     fn path(&self) -> PathBuf {
         match self {
             Self::Folder(Some(path)) | Self::File(path) => path.clone(),
@@ -180,8 +181,8 @@ impl Builder {
         self
     }
 
-    /// Sets the folder of the swap file, which has no name. On tmpfs the file lies in memory, so swapping frees no
-    /// memory; a [`crate::Notice`] then says so.
+    /// Sets the folder in which the swap file is made. The file has no name in the folder. If the folder is on tmpfs,
+    /// the file lies in memory, so swapping frees no memory; a [`crate::Notice`] then says so.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -264,8 +265,8 @@ impl Builder {
         self
     }
 
-    /// Sets the number of shards, 1 to 1024. The memory has a copy of each per-CPU list for each shard. Default: the
-    /// number of CPUs that the process may use, but at least 2.
+    /// Sets the number of shards, 1 to 1024. The lists that Linux has once for each CPU, the memory has once for each
+    /// shard. Default: the number of CPUs that the process may use, but at least 2.
     #[must_use]
     pub const fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards);
@@ -357,8 +358,8 @@ impl Builder {
     }
 
     /// Sets the largest number of memory control groups ([`Memory::group`]) that can exist at a time. Default: none.
-    /// This takes 2 bytes for each page of the memory's largest size, and some hundred bytes to a few KiB for each
-    /// group.
+    /// Groups take 2 bytes for each page of the memory's largest size, and each group takes some hundred bytes to a few
+    /// KiB more.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).groups(1).start()?;

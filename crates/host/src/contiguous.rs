@@ -36,7 +36,7 @@ const CONTIGUOUS: Gfp = Gfp { repeat: true, ..Gfp::KERNEL };
 #[must_use = "the block is given back at once"]
 pub struct Contiguous {
     shared: Arc<Shared>,
-    /// The block; `None` only while this value is dropped.
+    /// The block of frames that this value lends to the program. It is `None` only while this value is being dropped.
     block: Option<Block>,
     bytes: *mut u8,
     len: usize,

@@ -1,4 +1,4 @@
-//! Errors that an application can get.
+//! The errors that the library returns to an application.
 
 use crate::group::GroupError;
 use crate::machine::SwapFileError;
@@ -42,7 +42,7 @@ pub enum Error {
     Read {
         /// Path of the file.
         path: Arc<Path>,
-        /// First byte of the page.
+        /// Offset of the page in the file, bytes.
         offset: u64,
         /// The error of the device that holds the file.
         source: IoError,
@@ -66,16 +66,16 @@ pub enum Error {
     },
     /// The requested page lies after the end of its file or region.
     OutOfRange {
-        /// The number of the page.
+        /// The number of the requested page in its file or region.
         page: u64,
         /// Number of pages of the file or region.
         pages: u64,
     },
     /// The requested bytes reach beyond the end of the region.
     OutOfBytes {
-        /// First byte of the range.
+        /// Offset of the first requested byte in the region.
         offset: u64,
-        /// Number of bytes of the range.
+        /// Number of the requested bytes.
         bytes: u64,
         /// Number of bytes of the region.
         len: u64,

@@ -488,8 +488,9 @@ impl fmt::Debug for Memory {
 mod tests {
     use super::*;
 
-    /// The number of pages that a thread has dirtied is kept separately for each memory. The number for one memory is
-    /// neither added to that of another memory nor lost when the thread uses another memory.
+    /// One thread dirties pages in several memories in turn. The number of pages that it has dirtied must be kept
+    /// separately for each memory: the number is not added to that of another memory. The number is lost after eight
+    /// other memories were used.
     #[test]
     fn a_thread_has_a_task_of_its_own_in_each_memory() {
         // Without io_uring, because Valgrind does not know that the system calls of io_uring may sleep.

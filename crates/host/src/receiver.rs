@@ -1,4 +1,5 @@
-//! The receivers of finished disk requests. Each is a handle of the engine; each CPU has one, to avoid contention.
+//! The receivers of finished disk requests. A receiver is a handle of the engine. There is one receiver for each CPU,
+//! so that CPUs do not contend for one reference count.
 
 use crate::machine::Host;
 use crossbeam_utils::CachePadded;

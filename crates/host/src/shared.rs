@@ -30,8 +30,8 @@ pub(crate) struct Shared {
     /// Number of this memory, unique in the process.
     number: u64,
     pub engine: Arc<Engine<Host>>,
-    /// The receivers of finished requests. The machine refers to them only weakly, so this field keeps them alive; a
-    /// request that finishes after this value is dropped has no receiver.
+    /// The objects that the machine tells when disk requests finish. The machine refers to them only weakly, so this
+    /// field keeps them alive. Nothing is told of a request that finishes after this value was dropped.
     _receivers: Vec<Arc<dyn Completions + Send + Sync>>,
     pub files: Table,
     /// The memory control groups; `None` if the memory was started without groups.
@@ -41,7 +41,8 @@ pub(crate) struct Shared {
     /// The disks on which opened files lie. The key is the system's number of the disk (`st_dev`, or `st_rdev` of a
     /// block device), and the value is the engine's number.
     backings: Mutex<BTreeMap<u64, DeviceId>>,
-    /// Frames whose memory was returned to the system when the memory shrank.
+    /// Frames that are not in use since the size of this memory was reduced. The operating system has got back their
+    /// memory.
     pub balloon: Mutex<Vec<FrameNumber>>,
     /// The claim on the swap file. While it is held, no other `Memory` of this process can open the swap file as a data
     /// file.
@@ -75,7 +76,7 @@ thread_local! {
     static TASKS: RefCell<Tasks> = RefCell::new(Tasks(std::array::from_fn(|_| (0, Task::user()))));
 }
 
-/// The parts from which [`Shared::start`] makes a memory.
+/// The values from which [`Shared::start`] makes the shared state of a [`Memory`](crate::Memory).
 pub(crate) struct Parts {
     pub engine: Arc<Engine<Host>>,
     pub receivers: Vec<Arc<dyn Completions + Send + Sync>>,
@@ -111,7 +112,7 @@ impl Shared {
         Ok(shared)
     }
 
-    /// Returns the number of this memory, which no other memory of the process has.
+    /// Returns the identifier of this memory: a number that is unique in the process.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -127,7 +128,8 @@ impl Shared {
         self.error_of_full_group(&error).unwrap_or_else(|| Error::of_memory(error))
     }
 
-    /// Returns the library's error for a full group if `error` says that a group is full; otherwise `None`.
+    /// Returns the library's out-of-memory error if `error` is a failed allocation because a memory group had reached
+    /// its limit; otherwise `None`.
     pub fn error_of_full_group(&self, error: &engine::Error) -> Option<Error> {
         let engine::Error::OutOfMemory { cause: OutOfMemory { full: Some((group, pages)), .. }, .. } = error else {
             return None;
@@ -183,8 +185,8 @@ impl Shared {
         Some(device)
     }
 
-    /// Adds `pages` pages to the memory. Takes frames of `balloon`, whose memory was returned to the system before, and
-    /// makes new frames if `balloon` has too few.
+    /// Adds `pages` pages to the memory. First takes frames from `balloon`: frames that were part of the memory before
+    /// and were given back to the system. Makes new frames if `balloon` has too few.
     pub fn grow(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> std::io::Result<()> {
         let (engine, zone) = (&self.engine, &self.engine.memory().zones[0]);
         let again = (balloon.len() as u64).min(pages);
@@ -200,8 +202,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Shrinks the memory to `pages` pages. Pages are taken away in steps, so that other threads find free pages
-    /// meanwhile.
+    /// Shrinks the memory to `pages` pages: takes pages away from the allocator, and adds their frames to `balloon`.
+    /// Pages are taken away in steps, so that other threads find free pages meanwhile. On an error, gives back the
+    /// pages that this call took.
     pub fn shrink(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> Result<(), Error> {
         const AT_ONCE: u64 = 256;
         let engine = &self.engine;
@@ -254,8 +257,9 @@ impl Shared {
         tasks.drain(..).for_each(|task| host.join(task).expect("a task that panics ends the process"));
     }
 
-    /// Ends the engine's tasks, waits for all requests, calls `look`, and starts the tasks again. Returns the result of
-    /// `look`. The state stands still during `look` only if no other thread uses the memory.
+    /// Calls `look` with the engine at rest, and returns the result of `look`. Before that, ends the engine's own tasks
+    /// and waits for all disk requests; afterwards starts the tasks again. The engine is at rest only if no other
+    /// thread uses the memory meanwhile.
     pub fn quiesced<T>(&self, look: impl FnOnce(&Engine<Host>) -> T) -> Result<T, Error> {
         let mut tasks = self.kernel_tasks.lock();
         let had_tasks = !tasks.is_empty();

@@ -1,4 +1,4 @@
-//! Checks the size that an application wants for a memory.
+//! Checks a size, in bytes, that an application sets for a [`Memory`](crate::Memory).
 
 use crate::error::Error;
 use machine::PAGE_BYTES;

@@ -28,9 +28,9 @@ impl Wrap {
         host.add_device_behind(file, name, Checks::AsConfigured, |backend| (self.0)(backend))
     }
 
-    /// Adds the swap file, of `bytes` bytes, to the machine as a device, with the layer in front of its backend. The
-    /// caller always asks for `checks` of the contents. Without such checks, if another process truncated the file and
-    /// a later write left a hole, a swapped page would silently read as zeroes.
+    /// Adds a swap file of `bytes` bytes to the machine as a device. Puts this layer in front of the device's backend.
+    /// `checks` says how the contents are checked. A swap file needs checks: without them, if another process truncated
+    /// the file and a later write left a hole, a swapped page would be read as zeroes without an error.
     ///
     /// # Errors
     /// As [`Host::add_device_behind`].

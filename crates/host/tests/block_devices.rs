@@ -23,7 +23,7 @@ impl Loop {
         output.status.success().then(|| Self { node: node.trim().into() })
     }
 
-    /// Makes another node of the device at `path`. Returns whether the system permitted it.
+    /// Makes a second device node of the loop device, at `path`. Returns whether the system permitted it.
     fn node_at(&self, path: &Path) -> bool {
         let number = fs::metadata(&self.node).unwrap().rdev();
         let (major, minor) = (libc::major(number).to_string(), libc::minor(number).to_string());

@@ -28,8 +28,8 @@ fn record(number: u64) -> [u8; RECORD as usize] {
     bytes
 }
 
-/// A backend that copies the file's contents to `durable` before each sync by the system. A loss of power after the
-/// sync would leave these contents.
+/// A backend that records in `durable` what would remain of a file after a loss of power: the file's contents before
+/// the last sync that the system completed.
 struct Durably {
     inner: Arc<dyn Backend>,
     path: PathBuf,
@@ -113,8 +113,8 @@ fn every_handle_is_told_once_of_a_sync_that_failed() {
     memory.shutdown().unwrap();
 }
 
-/// The flusher writes back a file that ends within a page, and the file grows meanwhile. Another thread checks all the
-/// time that the file in the system is never longer than in the memory.
+/// The flusher writes back a file whose length is no multiple of the page size, while a thread makes the file longer.
+/// The length that the operating system reports must never be above the length in the library.
 #[test]
 fn a_file_is_at_no_moment_longer_in_the_system_than_it_is() {
     let folder = folder();

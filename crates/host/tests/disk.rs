@@ -102,8 +102,8 @@ fn what_is_beyond_the_end_reads_as_zeroes_unless_it_should_be_there() {
     }
 }
 
-/// The owner of a file shortens it after the decision to read some blocks and before the read begins. The bytes after
-/// the new end read as zeroes, without a checksum error.
+/// The engine submits a read of some blocks, and before the read begins, the file's length becomes shorter (as reported
+/// through `follow_length`). The blocks after the new end must read as zeroes, without a checksum error.
 #[test]
 fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
     for io in WAYS {
@@ -125,8 +125,8 @@ fn checksums_expect_nothing_of_what_is_cut_off_before_a_read_begins() {
     }
 }
 
-/// The owner has never told the device the file's length. The device still knows from its writes how long the file is,
-/// and notices that another process truncates it.
+/// A device writes beyond the end of its file, and its owner does not report the new length. The device takes the
+/// length from these writes, so it notices that another process truncates the file.
 #[test]
 fn what_was_written_beyond_the_end_is_missed_when_somebody_else_cuts_it_off() {
     for io in WAYS {

@@ -58,9 +58,9 @@ fn a_read_beside_a_cut_gets_what_the_file_had() {
     memory.check().unwrap();
 }
 
-/// `set_len` waits for a write of another page before the system truncates the file. Meanwhile the page with the new
-/// end is changed, synced, dropped from memory and read. The truncated bytes do not come back from the disk, and the
-/// disk never has half of the change.
+/// `set_len` shortens a file to an end within page 5, and waits before it truncates the file in the system, because a
+/// write of page 0 is held up. Meanwhile page 5 is changed, synced, dropped from memory and read. The truncated bytes
+/// of page 5 must not come back from the disk, and no part of page 5 may be written before the truncation.
 #[test]
 fn what_a_cut_takes_from_a_page_does_not_come_back_from_the_disk() {
     const CUT: u64 = 5;
@@ -142,8 +142,9 @@ fn seal(file: &fs::File, seal: i32) {
     assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seal) }, 0);
 }
 
-/// The last bytes of a file were never written to the system. A truncation of the file to a length that is still above
-/// the system's length makes the system's file longer. If the system refuses this, nothing is truncated.
+/// Bytes were written to a file through the library, but not yet by the library to the system's file, which is empty. A
+/// truncation to a length above 0 must then lengthen the system's file. The system refuses this, and nothing is
+/// truncated.
 #[test]
 fn a_cut_that_the_system_refuses_room_for_changes_nothing() {
     let (sealed, path) = sealable();
@@ -187,7 +188,7 @@ fn what_the_system_does_not_cut_off_stays_cut_off_here() {
     memory.check().unwrap();
 }
 
-/// Each memory has its own cache, so only one memory may write a file.
+/// Two instances of `Memory` have separate caches. So both may have a file open only as long as both only read it.
 #[test]
 fn a_file_is_written_by_one_memory_alone() {
     let folder = folder();
@@ -213,8 +214,8 @@ fn a_file_is_written_by_one_memory_alone() {
     assert!(other.open(&path).is_ok());
 }
 
-/// A thread that writes during a shutdown ends with or without an error. It does not wait for ever for threads of the
-/// memory that have ended.
+/// A thread writes to a file while another shuts the library down. The writes either succeed or return an error. The
+/// thread must not wait for ever for kswapd or the flusher, which have ended.
 #[test]
 fn a_shutdown_lets_a_writer_go_on() {
     let folder = folder();
@@ -235,7 +236,8 @@ fn a_shutdown_lets_a_writer_go_on() {
     });
 }
 
-/// Handles may be thread-local and be dropped when the library's own thread-local data are already gone.
+/// A program may keep a handle in a thread-local variable. The handle is then dropped at the thread's end, possibly
+/// after the library's own thread-local data.
 #[test]
 fn a_handle_may_end_with_its_thread() {
     thread_local! {
@@ -278,7 +280,8 @@ fn a_reader_may_sync_what_a_writer_wrote() {
     assert_eq!(fs::read(&path).unwrap(), b"hello");
 }
 
-/// Bytes that another process has truncated do not return after a sync, and readers of them get an error.
+/// Another process truncates a file. A reader of the lost bytes gets an error, and a sync does not make the file long
+/// again.
 #[test]
 fn a_sync_does_not_bring_back_what_others_cut_off() {
     let folder = folder();
@@ -313,8 +316,9 @@ fn a_swap_file_that_finds_no_room_leaves_things_as_they_were() {
     assert!(!new.exists());
 }
 
-/// Another process truncates a file to 0 bytes, at the end of a page, or within a page. Pages of the file are in
-/// memory, clean, dirty or pinned. Readers of lost bytes get errors, nothing else is lost, and `Memory::check` passes.
+/// Another process truncates a file, to a length within a page or at a page boundary. Some of the file's pages are in
+/// memory; one of them is dirty, and one is pinned. Readers of lost bytes get errors, nothing else is lost, and
+/// `Memory::check` passes.
 #[test]
 fn what_others_cut_off_is_an_error_to_its_readers_and_breaks_nothing() {
     for cut in [0, 100, 3 * PAGE, 3 * PAGE + 1, 7 * PAGE + 4095] {

@@ -25,7 +25,7 @@ struct World {
     files: DeviceId,
 }
 
-/// The region or file that a task has used, kept until all tasks have finished.
+/// The region or the file of a finished task. The test keeps it until all tasks have finished.
 enum Used {
     Region(Arc<Region<Host>>),
     File(Arc<File<Host>>),
@@ -52,8 +52,8 @@ fn contents(worker: usize, page: u32, version: u32) -> Vec<u8> {
     if version == 0 { vec![0; PAGE_BYTES] } else { seed.to_le_bytes().repeat(PAGE_BYTES / 4) }
 }
 
-/// Carries out `access`, and repeats it after `OutOfMemory` as long as swap has room. The reclaim policy of 2013 gives
-/// up after six scans of all pages, which is sooner than a disk can write.
+/// Carries out `access`, and repeats it after `OutOfMemory` as long as swap has free slots. Reclaim as in the kernels
+/// of 2013 gives up after six scans of all pages, and by then a disk may not have written any.
 fn patiently<T>(world: &World, mut access: impl FnMut() -> Result<T, Error>) -> T {
     for _ in 0..1000 {
         match access() {

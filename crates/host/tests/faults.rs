@@ -17,7 +17,7 @@ fn page(number: u64, version: u64) -> Vec<u8> {
     (number * 1000 + version).to_le_bytes().repeat(PAGE as usize / 8)
 }
 
-/// The outcome of one run with one failing request (see the module's head).
+/// The outcome of one run, in which at most one disk request fails.
 #[derive(Debug, Default)]
 struct Outcome {
     /// Number of disk requests in the run.

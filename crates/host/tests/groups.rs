@@ -111,7 +111,8 @@ fn max_holds_and_nothing_is_lost() {
     stay_below_max(builder());
 }
 
-/// With the multi-generational LRU, no group exceeds its limit either.
+/// The multi-generational LRU reclaims for two groups that use more pages than their limits. No page is lost, and
+/// neither group ever exceeds its limit.
 #[test]
 fn max_holds_with_generations() {
     stay_below_max(builder().kernel("7.2-mglru"));
@@ -150,7 +151,8 @@ fn stay_below_max(builder: Builder) {
     memory.check().unwrap();
 }
 
-/// A file whose group is protected by `min` stays in memory while a file of another group fills memory four times.
+/// A file of 400 pages is in a group whose `min` protects them. It stays in memory while a file of another group,
+/// larger than memory, is read.
 #[test]
 fn a_protected_file_keeps_its_pages() {
     let (folder, memory) = (folder(), with_groups(2));
@@ -176,8 +178,9 @@ fn a_protected_file_keeps_its_pages() {
     memory.check().unwrap();
 }
 
-/// The pages of a removed group stay charged to it until they are freed. Only then can a new group get the place of the
-/// removed one. Pages that are read from the removed group's file are charged to the parent group.
+/// A memory has room for two groups, a parent and its child, and the child is removed. The child's pages stay charged
+/// to it until they are freed; only then is there room for a new group. Pages that are read later from the child's file
+/// are charged to the parent.
 #[test]
 fn a_removed_group_keeps_its_pages_and_its_file_goes_to_the_parent() {
     let (folder, memory) = (folder(), with_groups(2));
@@ -295,9 +298,9 @@ fn reclaim_on_demand_frees_what_was_asked_for() {
     assert!(cache.peak() <= before + STOCKS);
 }
 
-/// Six threads use files and regions of three groups, of which two have limits, while a seventh makes and removes
-/// groups and files in them. Each thread uses the files of several groups. All bytes are as written, and at the end the
-/// usage of each group is what its pages and stocks are.
+/// Six threads each use two files and a region, which belong to three groups with different limits. A seventh thread
+/// makes and removes groups with a file. All bytes must be as written. When all files and regions are dropped, each
+/// group must be charged for its per-CPU stocks at most.
 #[test]
 fn threads_use_files_of_different_groups() {
     use_different_groups(builder());
@@ -379,9 +382,9 @@ fn use_different_groups(builder: Builder) {
     memory.shutdown().unwrap();
 }
 
-/// Groups are removed while threads of other groups read pages of the removed groups ahead from swap. The numbers of
-/// the removed groups are used again for groups with another parent. In the end, no page is counted for the wrong
-/// parent.
+/// Pages of two groups lie side by side in swap. One group is removed while a thread of the other reads its own pages,
+/// so swap readahead also brings in pages of the removed group. A new group with another parent then gets the removed
+/// group's number. In the end, no page is counted for the wrong parent.
 #[test]
 fn a_group_goes_while_others_read_its_pages_ahead() {
     const PAGES: u64 = 64;

@@ -146,8 +146,8 @@ fn an_open_page_that_is_held_stays_when_memory_is_needed() {
     memory.check().unwrap();
 }
 
-/// Readers hold pages by hazard pointers in both parts of a file's page index: in the head, which is as long as the
-/// file was when it was opened, and behind the head.
+/// Readers hold pages by hazard pointers in both parts of a file's page index: in the head, which has as many slots as
+/// the file had pages when it was opened, and in the part after the head.
 #[test]
 fn pages_of_a_file_that_has_grown_are_open_too() {
     const PAGES: u64 = 300;

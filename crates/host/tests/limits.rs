@@ -59,7 +59,8 @@ fn a_core_dump_has_nothing_of_the_memory() {
     assert!(flags.iter().all(|flag| flag != "lo"), "{flags:?}");
 }
 
-/// A locked memory is grown, shrunk and grown again. All its memory is locked each time.
+/// A `Memory` with `lock_memory` is resized to more, less, and more memory again. After each change, all of its memory
+/// must be locked (`mlock`).
 #[test]
 fn locked_memory_stays_locked_when_it_is_resized() {
     let locked = builder().size(4 << 20).size_max(16 << 20).lock_memory(true).start();
@@ -235,7 +236,8 @@ fn a_memory_of_a_tib_is_taken_as_it_is_used() {
     });
 }
 
-/// If the system refuses address space, the caller gets an error, and the process is not aborted.
+/// The process has a limit of address space (`RLIMIT_AS`). When the system refuses memory for this reason, the caller
+/// gets an error, and the process is not aborted.
 #[test]
 fn a_limit_of_address_space_is_an_error() {
     in_child("a_limit_of_address_space_is_an_error", || {

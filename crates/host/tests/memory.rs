@@ -21,7 +21,8 @@ fn nothing_is_lost_with_four_times_the_memory_in_use() {
     use_four_times_the_memory(builder());
 }
 
-/// With checksums of files, four threads use four times the memory. No checksum reports an error, and nothing is lost.
+/// Four threads use four times as much memory as there is, with checksums of files turned on. No checksum reports an
+/// error, and nothing is lost.
 #[test]
 fn nothing_is_lost_with_checksums() {
     use_four_times_the_memory(builder().checksums(true));
@@ -223,7 +224,8 @@ fn wrong_use_is_an_error_that_names_what_was_wrong() {
     assert_eq!(fs::read(&other).unwrap(), [7; 5000]);
 }
 
-/// A swap file that is in use cannot be opened for data, not even by another name or by another memory of the process.
+/// A swap file that is in use cannot be opened as a data file: not through its own [`Memory`], not through another
+/// `Memory` of the process, and not by a second hard link.
 #[test]
 fn a_swap_file_that_is_used_cannot_be_opened() {
     let folder = folder();
@@ -241,7 +243,7 @@ fn a_swap_file_that_is_used_cannot_be_opened() {
     assert!(other.open(&path).is_ok());
 }
 
-/// An empty file may become a swap file, but not while any memory of the process has it open.
+/// An empty file may become a swap file, but not while any [`Memory`] of this process has the file open.
 #[test]
 fn an_open_file_is_nobodys_swap() {
     let folder = folder();
@@ -640,7 +642,8 @@ fn checksums_raise_no_false_alarm() {
     memory.shutdown().unwrap();
 }
 
-/// Threads append to one file and sync. When a thread syncs, the file is not truncated before data of another thread.
+/// Three threads append records to one file, and each syncs after each record. A sync sets the file's length in the
+/// system, and must not cut off a record that another thread has appended meanwhile.
 #[test]
 fn a_sync_cuts_nothing_off_that_others_append() {
     const RECORD: u64 = 777;
@@ -716,7 +719,9 @@ fn what_is_no_file_is_refused_and_a_refused_length_changes_nothing() {
     file.sync_data().unwrap();
 }
 
-/// A write guard fills a page beyond the end of the file. The bytes after the end do not become a part of the file.
+/// A write guard gives access to the whole last page of a file, of which only the first bytes are in the file. The
+/// program fills the page through the guard. The bytes after the end of the file must read as zeroes, and must not be
+/// written.
 #[test]
 fn bytes_after_the_end_are_zeroes_whatever_a_guard_left_there() {
     let folder = folder();

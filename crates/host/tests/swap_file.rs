@@ -1,4 +1,5 @@
-//! Tests of the swap file: it is made, an old one is replaced, and files that are no swap files are refused.
+//! Tests of the swap file's creation: a missing file is created, an old swap file is replaced, and a file that is no
+//! swap file is refused.
 
 mod common;
 

@@ -26,8 +26,8 @@ fn kills() -> u64 {
     env::var("HIGHWATER_KILLS").map_or(3, |kills| kills.parse().expect("HIGHWATER_KILLS is a number"))
 }
 
-/// The main function of the process that another test kills: writes and syncs until it is killed. Does nothing if the
-/// environment variable [`VICTIM`] is not set.
+/// The main function of the process that the test kills. If [`VICTIM`] is set, it writes and syncs until it is killed.
+/// If it is not, as in a normal run of the tests, it does nothing.
 #[test]
 fn victim() {
     let Ok(orders) = env::var(VICTIM) else { return };

@@ -28,7 +28,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// may read as any value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// Keeps nothing: contents cost no time, and nothing is verified.
+    /// Keeps no contents. The run then spends no time on contents, and verifies nothing.
     Nothing,
     /// Keeps the first eight bytes of each page.
     Stamps,
@@ -72,8 +72,8 @@ impl Pattern {
         Self { name: name.to_owned(), key: key ^ (key >> 31) }
     }
 
-    /// Writes the pattern into those bytes of the slice `bytes` that the run keeps. The first byte of the slice is byte
-    /// `offset` of the file or region.
+    /// Writes the pattern into `bytes`, whose first byte is byte `offset` of the file or region. Bytes whose contents a
+    /// run with `kept` does not keep are left unchanged.
     pub fn fill(&self, kept: Kept, offset: u64, bytes: &mut [u8]) {
         for part in parts(kept, offset, bytes.len()) {
             let mut at = offset + part.start as u64;
@@ -93,8 +93,8 @@ impl Pattern {
         }
     }
 
-    /// Compares those bytes of the slice `bytes` that the run keeps with the pattern. The slice was read from the file
-    /// or region at byte `offset`.
+    /// Checks `bytes`, which were read from the file or region at byte `offset`. Those bytes that the run keeps
+    /// (`kept`) must have the values of the pattern.
     ///
     /// # Errors
     /// When a byte is wrong; the error names the first one.
@@ -133,8 +133,8 @@ impl Pattern {
     }
 }
 
-/// Returns those ranges of a slice whose bytes the run keeps. The slice has `length` bytes and begins at byte `offset`
-/// of the file.
+/// Returns the ranges of those bytes of a slice that `kept` says to keep. The slice has `length` bytes, and begins at
+/// byte `offset` of the file. Ranges count from the slice's first byte.
 fn parts(kept: Kept, offset: u64, length: usize) -> impl Iterator<Item = Range<usize>> {
     let end = offset + length as u64;
     let (step, most) = match kept {

@@ -31,7 +31,7 @@ impl Draft {
         Ok(Self { file, path, becomes: becomes.to_owned(), leftover: Some(leftover) })
     }
 
-    /// Returns the hidden file, to which the caller writes.
+    /// Returns the draft's file, to which the caller writes. It has a hidden name until the draft is finished.
     pub const fn file(&self) -> &File {
         &self.file
     }
@@ -113,7 +113,8 @@ pub struct DraftFolder {
 }
 
 impl DraftFolder {
-    /// Makes the hidden folder from which the folder `becomes` will be made. Also makes the folders above `becomes`.
+    /// Makes a hidden folder, whose files will be moved to the folder `becomes` once they are complete. Also makes the
+    /// folders above `becomes`.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -169,7 +170,7 @@ impl Drop for DraftFolder {
     }
 }
 
-/// Returns a new hidden path in the folder of `beside`, which no other process or thread uses.
+/// Returns a new path for a hidden file in the folder in which `beside` lies. No other process or thread uses the path.
 fn hidden(beside: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let (process, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

@@ -32,9 +32,10 @@ pub const RUN_ENDING: &str = "parquet";
 struct Target {
     number: u64,
     option: String,
-    /// The path of the target: its folder with links resolved, and its name.
+    /// Path of the file or directory to be written: the path of its folder with links resolved, then its own name.
     path: PathBuf,
-    /// The identity of the open file; `None` for a directory that is made later.
+    /// The identity (device and inode) of the file if the target is an open regular file; otherwise `None`, for example
+    /// for a directory that is made later.
     file: Option<Handle>,
 }
 
@@ -46,15 +47,16 @@ fn known() -> MutexGuard<'static, Known> {
 }
 
 impl Known {
-    /// Stores `message` if it is the first refusal, and returns it. A reader may skip a refused file with a warning,
-    /// but the command then must not write anything ([`refused`]).
+    /// Records that a file was refused, and returns `message`, the reason. Only the first reason is stored. A reader
+    /// may skip a refused file with a warning, but the command then must not write anything ([`refused`]).
     fn refuse(&mut self, message: String) -> String {
         self.refused.get_or_insert_with(|| message.clone());
         message
     }
 }
 
-/// Returns the identity of a regular file; `None` for devices and pipes, which may be both read and written.
+/// Returns the identity of a regular file. Returns `None` for devices and pipes, because a command may read and write
+/// the same one.
 fn identity(file: &File) -> Option<Handle> {
     file.metadata().ok().filter(fs::Metadata::is_file)?;
     Handle::from_file(file.try_clone().ok()?).ok()
@@ -114,7 +116,7 @@ fn in_store(target: &Target, store: &Path) -> Option<String> {
     })
 }
 
-/// A claim on a file that will be written. The file stays registered until the claim is dropped.
+/// The registration of a file that this process will write. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Claim(u64);
 
@@ -159,7 +161,8 @@ pub fn writes(option: &str, path: &Path, file: Option<&File>) -> Result<Claim, S
     }
 }
 
-/// Returns the message of the first refusal, if any. After a refusal nothing may be written.
+/// Returns the message of the first refused use of a file, such as a write to a file that is also read; `None` if no
+/// use was refused. After a refusal the command must write nothing.
 #[must_use]
 pub fn refused() -> Option<String> {
     known().refused.clone()

@@ -75,8 +75,8 @@ pub fn piped() -> Option<Box<dyn Read>> {
 /// use of the file in messages, such as "a kernel". Skips a byte order mark at the start.
 ///
 /// # Errors
-/// When the file cannot be opened, or an option names it to be written. When a pipe has no writer, so that a read would
-/// block for ever.
+/// When the file cannot be opened, or is also an output: some option says that it is to be written. When a pipe has no
+/// writer, so that a read would block for ever.
 #[cfg(unix)]
 pub fn open(path: &Path, role: &str) -> io::Result<Box<dyn Read>> {
     use rustix::fs::{OFlags, fcntl_setfl};

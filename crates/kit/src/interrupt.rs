@@ -51,7 +51,7 @@ pub fn is_passed_on() -> bool {
     IS_PASSED_ON.load(Ordering::SeqCst)
 }
 
-/// Sets the flag that [`is_set`] returns, as an interrupt does.
+/// Sets the flag that [`is_set`] returns, as Ctrl-C does.
 pub fn set() {
     IS_SET.store(true, Ordering::SeqCst);
 }

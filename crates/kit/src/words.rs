@@ -1,4 +1,4 @@
-//! Words for numbers in sentences.
+//! Texts of numbers for sentences, with the noun and the verb in the right form.
 
 use std::fmt::Display;
 

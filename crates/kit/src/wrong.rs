@@ -33,7 +33,7 @@ impl Wrong {
         Self { file: file.to_owned(), line: Some(line + 1), what: what.into() }
     }
 
-    /// Makes the fault for a file that is compressed, but not with gzip.
+    /// Returns the fault to report for a file that is compressed, but not with gzip.
     #[must_use]
     pub fn packed(path: &Path) -> Self {
         Self::of(

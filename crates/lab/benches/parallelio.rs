@@ -1,6 +1,7 @@
-//! Speed of the laboratory on columns of parallelio: simulated seconds and page events per second of real time.
+//! Measures how fast the laboratory simulates the experiment `parallelio` with two of its kernels: simulated seconds,
+//! and page events, per second of real time.
 //!
-//! `cargo bench -p highwater-lab` runs it at full size. `cargo test` runs it at 1/64 and prints nothing.
+//! `cargo bench -p highwater-lab` runs the experiment at full size. `cargo test` runs it at 1/64 and prints nothing.
 
 use lab::job::Job;
 use lab::progress::Progress;

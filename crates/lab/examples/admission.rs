@@ -22,7 +22,8 @@ const MEMORY: u64 = 8192;
 /// The numbers of the pages that are read, in the order of the reads.
 type Reads = Box<dyn Iterator<Item = u64>>;
 
-/// An access pattern: its name, and its reads for a seed.
+/// An access pattern: its name, and a function that returns the page numbers of its reads, drawn with the given random
+/// numbers.
 struct Pattern {
     name: &'static str,
     reads: fn(Rng) -> Reads,
@@ -45,8 +46,8 @@ fn zipf(theta: f64, rng: Rng) -> Reads {
     drawn(Chooser::new(Distribution::Zipf, theta, 4 * MEMORY), rng)
 }
 
-/// Reads each page once, and reads it again after `later` first reads of other pages with a probability of `chance`
-/// percent.
+/// Returns a sequence of page reads. Each page is read once; then, with a probability of `chance` percent, it is read a
+/// second time, after the first reads of `later` other pages.
 fn twice(later: u64, chance: u64, mut rng: Rng) -> Reads {
     Box::new((0..25 * MEMORY).flat_map(move |page| {
         let again = page.checked_sub(later).filter(|_| rng.below(100) < chance);
@@ -58,12 +59,14 @@ fn round(pages: u64) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| n % pages))
 }
 
-/// Returns uniform reads of a set of `pages` pages. From time to time another set replaces it.
+/// Returns reads of random pages in a set of `pages` pages, all equally likely. After every `5 * MEMORY` reads, a set
+/// of other pages replaces the set.
 fn shifting(pages: u64, mut rng: Rng) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| n / (5 * MEMORY) * pages + rng.below(pages)))
 }
 
-/// Returns reads of a set of `pages` pages, alternating with pages that are read only once.
+/// Returns a sequence of page reads. Every second read is of a random page of a set of `pages` pages. Each other read
+/// is of a page that is read only this once.
 fn beside_stream(pages: u64, mut rng: Rng) -> Reads {
     Box::new((0..50 * MEMORY).map(move |n| if n % 2 == 0 { rng.below(pages) } else { pages + n }))
 }
@@ -111,7 +114,8 @@ const PATTERNS: [Pattern; 20] = [
     Pattern { name: "recent, 2 x memory", reads: |rng| recent(2 * MEMORY, rng) },
 ];
 
-/// The result of a pattern: number of reads, of reads from the disk, and of pages that were reclaimed.
+/// The result of running a pattern of reads: the number of reads, the number of pages read from the disk (`missed`),
+/// and the number of pages reclaimed.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     reads: u64,
@@ -155,10 +159,10 @@ fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<
     })
 }
 
-/// A name, and a pattern as a function of the number of pages.
+/// The name of a pattern of reads, and a function that makes the reads for a given number of pages.
 type Curve = (&'static str, fn(u64, Rng) -> Reads);
 
-/// Patterns that are drawn over the number of pages.
+/// The patterns of reads for which [`curves`] makes a panel with lines over the amount of data.
 const CURVES: [Curve; 3] = [
     ("Read round and round", |pages, _| round(pages)),
     ("Read at random, all alike", uniform),
@@ -167,8 +171,8 @@ const CURVES: [Curve; 3] = [
     }),
 ];
 
-/// Returns the share of reads that reach the disk over the amount of data, for both values of `lru.admission`. There is
-/// a panel for each pattern.
+/// Makes a plot of the share of reads that reach the disk (vertical axis) for several amounts of data (horizontal
+/// axis). There is a line for each value of `lru.admission`, and a panel for each pattern of reads.
 fn curves() -> Result<Lines, Box<dyn Error>> {
     let admissions = ["always", "by-refault"];
     // Amounts of data, in percent of memory.

@@ -15,7 +15,7 @@ pub struct Known {
     /// The explanation: it says how this program models the named thing, or what this program has in place of the
     /// thing.
     pub says: String,
-    /// Keys of kernel, machine and experiment files that correspond to the names.
+    /// Keys of kernel, machine and experiment files that have the meaning of `names`.
     #[serde(default)]
     pub keys: Vec<String>,
 }
@@ -40,7 +40,8 @@ pub fn all() -> &'static [Known] {
     &ALL
 }
 
-/// Folders of Linux in which names such as `vm/swappiness` are files; the longest path comes first.
+/// Folders of Linux in which names such as `vm/swappiness` are files. A folder stands before the folders that contain
+/// it.
 const FOLDERS: [&str; 9] = [
     "/proc/sys/",
     "/sys/kernel/mm/",
@@ -62,8 +63,9 @@ fn parts(name: &str) -> Vec<String> {
     separated.map(|part| part.replace('-', "_")).collect()
 }
 
-/// Finds the only group that has the name `name`, or a name that ends with `name`, such as `swappiness`. `name` may
-/// also have a device or a cgroup before a known name, as in `block/sda/queue/scheduler`.
+/// Finds the entry for a Linux name, such as `/proc/sys/vm/swappiness`, `vm.swappiness` or `swappiness` alone. A device
+/// or a cgroup may stand before the known name, as in `block/sda/queue/scheduler`. Returns none if no entry or more
+/// than one fits.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Known> {
     let wanted = parts(name);

@@ -69,15 +69,16 @@ pub fn of_machines() -> Vec<(String, &'static str)> {
     keys
 }
 
-/// Returns the meaning of a key of a machine file. `path` has no list numbers: `cpu.count`, `memory.nodes.zones.kind`.
+/// Returns the meaning of a key of a machine file; `None` if there is no such key. `path` names the key without indices
+/// of list elements: `cpu.count`, `memory.nodes.zones.kind`.
 #[must_use]
 pub fn of_machine(path: &str) -> Option<String> {
     let found = of_machines().into_iter().find(|(known, _)| known == path);
     found.map(|(_, about)| plain(about))
 }
 
-/// Returns the meanings of the workload parameter `param`. Each meaning comes with the names of the workloads in which
-/// the parameter has it.
+/// Returns the meanings of the workload parameter `param`, which can differ between workloads. Each meaning comes with
+/// the names of the workloads for which it holds.
 #[must_use]
 pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
     let mut found: Vec<(String, Vec<&'static str>)> = Vec::new();
@@ -105,8 +106,8 @@ pub fn params() -> Vec<String> {
     found
 }
 
-/// Adds to `found` the paths of all values below `value`, whose own path is `path`. A constant that states its origin
-/// (`from`) counts as a single value.
+/// Adds to `found` the paths of the values in the JSON value `value`, at any depth. `path` is the path of `value`
+/// itself. An object with a key `from` is a constant that states its origin. It counts as a single value.
 fn collect(value: &serde_json::Value, path: &str, found: &mut Vec<String>) {
     let Some(keys) = value.as_object().filter(|keys| !keys.contains_key("from")) else {
         return found.push(path.to_owned());
@@ -126,7 +127,8 @@ mod tests {
     use super::*;
     use placed::{Node, Value};
 
-    /// Adds to `found` the paths of all keys below `node`, whose own path is `path`. Paths have no list numbers.
+    /// Adds to `found` the paths of all keys below `node`, whose own path is `path`. A path does not have the index of
+    /// an item in a list, so all tables of a list give the same paths.
     fn paths(node: &Node, path: &str, found: &mut Vec<String>) {
         match &node.value {
             Value::List(nodes) if nodes.iter().any(|node| matches!(node.value, Value::Table(_))) => {

@@ -65,7 +65,8 @@ fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// Returns the name of the first kernel that has a value, and the source.
+/// Returns the text of a table cell that says since which kernel a choice has a value: the first such kernel, and the
+/// source.
 fn first_in(since: &Since) -> String {
     format!("`{}`: {}", since.kernel, since.source)
 }

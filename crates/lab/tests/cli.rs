@@ -56,8 +56,9 @@ fn help_and_version_end_well_and_nothing_at_all_is_wrong_usage() {
     assert!(message(2, &["comprae"]).contains("compare"));
 }
 
-/// Since 6.1, reclaim takes the sizes of its lists from sums that are up to two seconds old. With swappiness 0, a small
-/// memory once was exhausted for this reason while half of swap was free. A large memory was not.
+/// Since 6.1, reclaim takes the sizes of its lists from sums that are up to two seconds old. An earlier version of this
+/// program therefore reported an OOM with swappiness 0 on a small machine, while half of swap was free. The run must
+/// succeed.
 #[test]
 fn swappiness_0_exhausts_no_memory_for_being_small() {
     for kernel in ["6.1-classic", "6.18-classic"] {
@@ -152,7 +153,8 @@ fn a_file_that_may_not_grow_is_told_and_not_the_end_of_the_process() {
     assert!(output.status.code() == Some(1) && text.contains("cannot write the report: "), "{output:?}");
 }
 
-/// The head of this report is longer than the limit on file sizes that the test sets, so that writing stops midway.
+/// A report is written as a directory in MMTests' form while `ulimit -f` limits the size of files. The report's head is
+/// longer than the limit, so writing stops midway. Then no file of the report is left.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]
 fn a_directory_of_mmtests_is_there_as_a_whole_or_not_at_all() {
@@ -474,7 +476,8 @@ fn rows_of_a_saved_report_are_listed_once_and_one_slip_of_several_costs_nothing(
     assert!(message(2, &["report", &saved, "--rows", "swaptotal"]).contains("no row has `swaptotal`"));
 }
 
-/// Opening a pipe without a writer would block forever.
+/// Each command gets a named pipe, to which no process writes, in place of a file. The command refuses the pipe,
+/// because opening it would wait for ever. A pipe with a writer, such as standard input, is read.
 #[cfg(unix)]
 #[test]
 fn a_pipe_is_no_file_unless_somebody_writes_to_it() {
@@ -578,8 +581,8 @@ fn report_and_profile_do_not_overwrite_each_other() {
     assert!(!std::path::Path::new(&path).exists(), "a report that never came leaves no file");
 }
 
-/// The output is given by the input's own name, by another spelling of this name, by a link to the input, and by
-/// another name of the same file.
+/// A command reads a file and is told to write to the same file, which `--output` or `--series` names by the same path,
+/// by a path with `./`, by a symbolic link, or by a hard link. The command must fail and leave the file as it was.
 #[cfg(unix)]
 #[test]
 fn what_is_read_is_not_overwritten() {
@@ -997,7 +1000,8 @@ fn a_key_is_told_where_it_belongs() {
     }
 }
 
-/// The policy `own` stands for a policy that the calling program supplies. The program under test supplies none.
+/// The policy `own` stands for a policy that a calling program supplies to the library. The command `highwater`
+/// supplies none, so it refuses `own` as wrong usage.
 #[test]
 fn a_policy_that_nobody_brought_is_wrong_usage() {
     let kernel = "highwater+lru.policy=own";

@@ -31,7 +31,7 @@ fn illnesses(patient: &Value) -> Vec<&str> {
     findings.filter(|it| it["weight"] == "illness").map(|it| it["cause"].as_str().expect("a cause")).collect()
 }
 
-/// Returns a patient's finding with this cause.
+/// Returns the finding with this cause in the diagnosis of a patient (diagnosed system). Panics if there is none.
 fn finding<'p>(patient: &'p Value, cause: &str) -> &'p Value {
     let found = patient["findings"].as_array().expect("findings").iter().find(|it| it["cause"] == cause);
     found.unwrap_or_else(|| panic!("{cause}: {patient:#}"))
@@ -97,7 +97,8 @@ fn sar(of: impl Fn(usize) -> [f64; 6]) -> String {
     text
 }
 
-/// Returns a series of values, named as in `/proc/vmstat`. `of` returns the values at each second.
+/// Returns the text of a series (CSV) with a sample for each second from 0 to `seconds`. `of` returns the names and
+/// values in `/proc/vmstat` at a second.
 fn series(seconds: u64, of: impl Fn(u64) -> Vec<(&'static str, u64)>) -> String {
     let mut text = "column,seed,seconds,name,value,per_second\n".to_owned();
     for second in 0..=seconds {
@@ -108,7 +109,8 @@ fn series(seconds: u64, of: impl Fn(u64) -> Vec<(&'static str, u64)>) -> String 
     text
 }
 
-/// Returns counters that grow at these rates per second, and levels that stay the same.
+/// Returns the values in `/proc/vmstat` at the second `second`: counters that begin at 0 and grow at the rates `rates`
+/// per second, and gauges that have the values `levels` all the time.
 fn counted(second: u64, rates: &[(&'static str, u64)], levels: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
     rates.iter().map(|(name, rate)| (*name, rate * second)).chain(levels.iter().copied()).collect()
 }

@@ -22,7 +22,7 @@ fn print(arguments: &[&str]) -> String {
 enum By {
     /// The run's report as JSON: medians over the part that is measured.
     Report,
-    /// The run's counters over time: each seed, from the start of the machine.
+    /// The run's series: the counters of each seed at regular intervals, from the start of the machine.
     Series,
 }
 
@@ -47,7 +47,8 @@ fn causes(patient: &Value) -> Vec<&str> {
     findings.map(|finding| finding["cause"].as_str().expect("a cause")).collect()
 }
 
-/// Checks that every run has this illness, perhaps among others. Returns the diagnoses.
+/// Runs and diagnoses an experiment. Checks that each diagnosis names the illness `cause`, perhaps among others.
+/// Returns the diagnoses.
 fn must_have(cause: &str, by: By, run: &[&str]) -> Vec<Value> {
     let patients = diagnose(by, run);
     for patient in &patients {
@@ -149,8 +150,8 @@ fn nobody_gets_on_where_all_wait_for_swap() {
     }
 }
 
-/// One program takes all memory except for code of programs, which is read again and again. No request for memory fails
-/// before the run ends.
+/// One program takes more and more anonymous memory, so the code of all other programs is evicted and read again and
+/// again. No allocation fails before the run ends. The diagnosis must be thrashing of the file cache.
 #[test]
 fn programs_whose_code_is_read_again_and_again_thrash() {
     for kernel in ["7.2-mglru", "6.18-classic", "5.12-mainline"] {
@@ -204,8 +205,8 @@ fn memory_that_is_exhausted_is_told() {
     }
 }
 
-/// The report of a simulated kill has the form of the kernel's: the doctor says who was killed, for whom, and what memory
-/// was used for.
+/// The simulator writes a log of its OOM kills in the form of the kernel's log. `doctor` reads it and must tell who was
+/// killed, and what memory was used for.
 #[test]
 fn a_kill_is_logged_as_a_kernel_logs_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -221,7 +222,8 @@ fn a_kill_is_logged_as_a_kernel_logs_it() {
     assert!(told.contains("Swap is full (0 of 16380 kB free). Memory was: memory of programs 9"), "{told}");
 }
 
-/// The last program is killed at the very end of the run, after the run's last whole second.
+/// The last of three kills happens in the fraction of a second with which the run ends, after the last regular sample
+/// of the series. The series must still count three kills, as the report does.
 #[test]
 fn a_series_holds_what_happened_until_the_end() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64"];
@@ -324,7 +326,7 @@ fn wrong_files_are_wrong_usage() {
     }
 }
 
-/// Diagnoses recordings of other tools, packed and unpacked, some with faults.
+/// Runs `doctor` on recordings that `vmstat`, `sar` and MMTests made, some of them with faults.
 #[test]
 fn recordings_of_other_tools_are_read() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -399,7 +401,8 @@ fn the_document_shows_what_is_printed() {
     assert!(text.starts_with(&format!("anon, 7.2-mglru{shown}")), "{text}");
 }
 
-/// Diagnoses lists of reports as `compare A,B` and `results` write them, also with a byte order mark.
+/// Diagnoses each report of a JSON list, the form in which `compare A,B` and `results` write several reports. The file
+/// begins with a byte order mark, which is skipped.
 #[test]
 fn reports_in_a_list_are_each_diagnosed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -504,8 +507,8 @@ fn what_stat_saved_is_told_the_same_of_json_and_of_mmtests() {
     assert_eq!(unasked(&by_json), unasked(&by_logs));
 }
 
-/// Diagnoses the running kernel, whether ill or not. The command succeeds, and every rule is asked or names what is
-/// missing.
+/// Diagnoses the running kernel twice: directly, and from a file that `stat` saved. Each time, the rules that need only
+/// `/proc/vmstat` are evaluated, whatever they find.
 #[cfg(all(feature = "linux", target_os = "linux"))]
 #[test]
 fn the_running_kernel_is_looked_at_itself_or_by_what_stat_saved() {
@@ -531,7 +534,8 @@ fn the_running_kernel_is_looked_at_itself_or_by_what_stat_saved() {
     }
 }
 
-/// Reads several files, a directory, and a pipe.
+/// `doctor` reads several files, a directory, and standard input. It diagnoses the same recording in the same way each
+/// time.
 #[test]
 fn what_is_pasted_is_read_however_it_is_given() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -22,7 +22,7 @@ use std::{
 
 use lab::library;
 
-/// Programs in `sh` blocks that belong to the reader's system and are not run.
+/// Programs that a page's `sh` blocks may call although they are not part of this repository. They are not run.
 const FOREIGN: [&str; 11] = [
     "apt-get",
     "awk",
@@ -336,7 +336,7 @@ impl Desk {
     }
 }
 
-/// Splits a line into words. Quotes hold a word together.
+/// Splits a line into words at spaces. A space between quotes does not end a word, and the quotes are left out.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut quote) = (vec![String::new()], None);
     for c in line.chars() {

@@ -16,8 +16,8 @@ fn every_line_of_a_kernel_file_has_a_source() {
     }
 }
 
-/// A release may have changed nothing that a choice expresses. The `about` of its kernel file then names the release
-/// that it equals.
+/// Checks that a kernel file changes a value of its base, or that its `about` says that the kernel reclaims as its base
+/// does. Each value that it sets differs from the base's.
 #[test]
 fn a_kernel_differs_from_its_base_in_everything_that_it_names() {
     for name in embedded::names("kernels") {

@@ -8,7 +8,8 @@ use std::{fs, path::Path, process::Command};
 use lab::plan::{Plan, Request, Set};
 use lab::{embedded, grounds, library};
 
-/// Checks that the plan of a run knows all rows of the report. A word of `--rows` is checked against these names.
+/// Checks that the names of a report's rows are among those that the run's plan lists. The words of `--rows` are
+/// checked against the plan's list, so a name that is missing there could not be selected.
 fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
     let set = set.iter().map(|set| {
         let (key, value) = set.split_once('=').expect("KEY=VALUE");
@@ -31,8 +32,9 @@ fn check_rows_are_known(name: &str, scale: &str, set: &[String], report: &str) {
     assert!(unknown.is_empty(), "{name}: {unknown:?} are not among {known:?}");
 }
 
-/// Experiments with a golden short report, the form that `compare` prints by default: one with three kernels, one with
-/// two, one with shares that differ in points, and one with a share in front.
+/// Experiments whose short report (the form that `compare` prints by default) has a golden copy: `parallelio` has three
+/// kernels, `anon` has two, `randread-pmem` also has rows in %, whose differences are in points, and the main row of
+/// `hotset` is in %.
 const SHORT: [&str; 4] = ["parallelio", "anon", "randread-pmem", "hotset"];
 
 /// Columns and lines on a laptop's screen.

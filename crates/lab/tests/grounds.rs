@@ -30,7 +30,7 @@ const HOST_PAGES: u64 = 2048;
 /// Memory that the process under a limit may use, pages. The program itself takes a part of it.
 const LINUX_PAGES: u64 = 6144;
 
-/// Environment variables for the cgroup and the folder of the process that this test starts.
+/// Environment variables that tell a child process of these tests its cgroup (`CGROUP`) and its folder (`FOLDER`).
 const CGROUP: &str = "HIGHWATER_TEST_CGROUP";
 const FOLDER: &str = "HIGHWATER_TEST_FOLDER";
 
@@ -276,8 +276,8 @@ fn a_ground_that_is_too_small_is_refused_before_the_run() {
     assert!(message.starts_with("ground `host`: 512 pages of memory (2048 KiB) are too few"), "{message}");
 }
 
-/// Costs that no program can time are fitted by runs on the kernel and the simulator. The result is a valid machine
-/// file.
+/// `calibrate` measures what a program can time, such as the copy of a page. Other costs it fits, by comparing runs on
+/// the kernel with runs on the simulator. The result must be a valid machine file.
 #[test]
 fn calibrate_measures_this_computer() {
     if let Err(why) = Limit::new(64 << 20) {

@@ -180,7 +180,7 @@ impl StandIn {
         Some(Self { folder, files })
     }
 
-    /// Returns a command that runs a small job with the stand-in.
+    /// Returns a command that runs a small job with the fake QEMU.
     fn small(&self) -> Command {
         let mut command = small(&self.folder.path().join("bzImage"), self.files.path());
         let path = std::env::var("PATH").unwrap_or_default();

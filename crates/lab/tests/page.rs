@@ -315,7 +315,8 @@ fn a_damaged_log_is_told_and_the_rest_imported() {
     assert!(told.contains("highwater-rows.log.gz: cannot be read: "), "{told}");
 }
 
-/// An import writes two files from the same logs.
+/// `import` writes a report and a series from the same logs. If one of them cannot be written, an older file of the
+/// other must be left as it is.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_import_replaces_both_of_its_files_or_neither() {
@@ -343,8 +344,9 @@ fn an_import_replaces_both_of_its_files_or_neither() {
     assert!(there("report.json").starts_with('{') && there("series.csv").starts_with("column,"));
 }
 
-/// Loads a page in Chromium without a network, in a window of this width. Returns the page's document after all scripts
-/// ran. Without Chromium, prints a message and returns none.
+/// Loads an HTML page in Chromium without a network, in a window `width` pixels wide. Returns the document as HTML
+/// after all scripts ran. Panics if it contains a `<title>` with one of `forbidden_titles`, because then a script in a
+/// name has run. Prints a message and returns `None` if Chromium is not installed.
 fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> Option<String> {
     let Some(program) = chromium() else {
         eprintln!("skipped: no chromium is installed, so no browser looks at this page");
@@ -394,8 +396,9 @@ fn browser(folder: &Path, page: &str, width: u32, forbidden_titles: &[&str]) -> 
     Some(dom)
 }
 
-/// Evaluates a JavaScript expression, in which `page` is the document of a page in a frame of this width. The frame may
-/// be narrower than the browser's windows can be. Returns none without Chromium.
+/// Returns the value of a JavaScript expression, evaluated in Chromium. In the expression, `page` is the document of
+/// the HTML page `page`, which is shown in a frame `width` pixels wide. A frame is used because a browser window cannot
+/// be that narrow. Returns `None` if Chromium is not installed.
 fn asked(folder: &Path, page: &str, width: u32, expression: &str) -> Option<String> {
     let inner = page.replace('&', "&amp;").replace('"', "&quot;");
     let frame = format!(
@@ -408,12 +411,13 @@ fn asked(folder: &Path, page: &str, width: u32, expression: &str) -> Option<Stri
     Some(said.expect("a browser keeps its elements").to_owned())
 }
 
-/// An expression for two numbers: the pixels by which a document is wider than its window, and the links that are
-/// partly outside of the window.
+/// A JavaScript expression that gives two numbers: by how many pixels a document is wider than its window, and how many
+/// of its navigation links end outside of the window.
 const TOO_WIDE: &str = "[page.documentElement.scrollWidth - page.documentElement.clientWidth, [...page.querySelectorAll('nav a')]\
                         .filter((it) => it.getBoundingClientRect().right > page.documentElement.clientWidth).length].join(' ')";
 
-/// Makes a page with as many sections as `compare` of many experiments makes.
+/// Renders a page with 24 sections, four for each of six experiments, as `compare` does for several experiments. At
+/// each window width, no link to a section may reach beyond the window.
 #[test]
 fn links_to_many_sections_are_within_the_window_at_any_width() {
     let names = ["parallelio", "randread-under-a-long-name-of-somebody", "anon", "multibuild", "postmark", "streaming"];

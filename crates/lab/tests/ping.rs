@@ -80,7 +80,7 @@ fn stalled(more: &[&str]) -> (String, String) {
     (out, err.collect())
 }
 
-/// Returns all slices in a trace, each after the name of its track.
+/// Returns all slices (spans of time on a track) in a Perfetto trace, each with the name of its track.
 fn slices(file: &Path) -> Vec<(String, Shown)> {
     let rows = rows(&fs::read(file).expect("it was written")).expect("a trace");
     let of_row = |row: Row| row.slices.into_iter().map(move |slice| (row.track.clone(), slice));

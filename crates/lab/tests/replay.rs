@@ -40,7 +40,8 @@ fn round() -> String {
     (0..2000).map(|n| format!("{}\n", n % 100)).collect()
 }
 
-/// Requests of Twitter's form: key, size of key and of value. Objects have 100 or 1000 bytes.
+/// Returns the text of a trace in Twitter's form with 3000 requests. Each object (key and value together) has 100 or
+/// 1000 bytes.
 fn sized() -> String {
     (0..3000_u64)
         .map(|n| {

@@ -36,7 +36,7 @@ impl File {
     }
 }
 
-/// A row of the table: a choice that has a value from one release on, perhaps until another.
+/// A row of the table: a choice and its value, and the releases in which the choice has this value.
 struct Rule {
     since: Version,
     until: Option<Version>,
@@ -99,7 +99,8 @@ fn page() -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the text for a row's last column: the files that have the rule, and the files that leave it out.
+/// Returns the text for a rule's last column: the releases whose files have the rule, then the names of files of these
+/// releases without it.
 fn in_files(rule: &Rule, files: &[File]) -> String {
     let release = |file: &File| format!("{}.{}", file.version.0, file.version.1);
     let inside: Vec<&File> = files.iter().filter(|file| rule.holds_in(file)).collect();

@@ -98,8 +98,9 @@ fn where_memory_suffices_nobody_stands_still() {
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains(text.lines().next().expect("a line")), "{page}");
 }
 
-/// If nothing can be reclaimed, a request backs off for a quarter of a second before it fails. The request waits for no
-/// page.
+/// Memory is exhausted. A request whose reclaims free nothing sleeps for a quarter of a second before it fails.
+/// `explain stall` reports this sleep as the longest wait, and names no holder, because the request does not wait for a
+/// page or a lock.
 #[test]
 fn a_request_that_backs_off_says_so() {
     let run = ["exhaust", "--kernel", "3.10-rc4-vanilla", "--scale", "1/64", "--over", "200"];

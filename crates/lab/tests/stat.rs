@@ -12,9 +12,9 @@ fn by_hand(text: &str, name: &str) -> i64 {
     line.map_or(0, |line| line.split(' ').nth(1).expect("a value").parse().expect("a number"))
 }
 
-/// Returns the rows of MMTests as it prints them: counts with `%d`, shares with `%d%%`, velocities with `%.3f`
-/// (mechanisms/benchmarks, 2.2 and 2.5). Up to kernel 4.7 counters are summed over zones. Later kernels have counters
-/// without zones.
+/// Computes the rows of MMTests from `/proc/vmstat` before and after a test, and formats each row as MMTests prints it
+/// (mechanisms/benchmarks, 2.2 and 2.5). Kernels up to 4.7 have a counter for each zone, and the counters of all zones
+/// are added. Later kernels have one counter for all zones.
 fn mmtests(before: &str, after: &str, elapsed_s: f64) -> HashMap<&'static str, String> {
     let grown = |name: &str| by_hand(after, name) - by_hand(before, name);
     let zones = ["dma", "dma32", "normal", "high", "movable"];
@@ -130,7 +130,8 @@ fn figures_of_an_old_kernel_are_those_of_mmtests_to_the_last_digit() {
     must_agree(&older(before), &older(after), 3.0);
 }
 
-/// Reads the running kernel's counters twice, with work in between.
+/// Reads the running kernel's `/proc/vmstat` before and after some memory and file I/O. The rows of `stat` for the two
+/// texts are those of MMTests.
 #[test]
 fn figures_of_the_running_kernel_are_those_of_mmtests_to_the_last_digit() {
     let read = || fs::read_to_string("/proc/vmstat").expect("/proc/vmstat is there");

@@ -181,7 +181,8 @@ fn results_has_the_same_table_and_finds_runs() {
     assert!(message(2, &["results", &store, "--format", "parquet"]).contains("needs --output"));
 }
 
-/// Returns a Python that has these packages, if there is one.
+/// Returns the command that starts Python (`HIGHWATER_PYTHON` or `python3`); `None` if there is none or if it cannot
+/// import these packages.
 fn python(packages: &str) -> Option<String> {
     let named = std::env::var("HIGHWATER_PYTHON").unwrap_or_else(|_| "python3".into());
     let found = Command::new(&named).args(["-c", &format!("import {packages}")]).stderr(Stdio::null()).status();

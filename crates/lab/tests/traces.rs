@@ -31,7 +31,8 @@ impl Desk {
         child.wait_with_output().expect("it ends")
     }
 
-    /// Runs a command that must end with a status. Returns what it prints and what it says.
+    /// Runs the command `line`, which must end with the exit status `status`. Returns the command's standard output and
+    /// standard error. Words of the line are split at blanks.
     fn ends(&self, status: i32, line: &str) -> (String, String) {
         let output = self.run(line, b"");
         let said = String::from_utf8(output.stderr).expect("messages are UTF-8");

@@ -1,4 +1,5 @@
-//! Measures how often equal columns are told apart. For this a kernel is compared with itself under other seeds.
+//! Measures how often a comparison finds a difference where there is none: a kernel is compared with itself, under
+//! other seeds.
 //!
 //! `cargo test --package highwater-lab --test verdicts -- --ignored --nocapture` simulates thousands of runs and prints
 //! the figures in docs/verdicts.md.
@@ -11,11 +12,12 @@ use lab::{
     verdict::{Comparison, Sample},
 };
 
-/// The experiment, so small that thousands of runs take minutes. Each run reclaims.
+/// An experiment, its scale, and a parameter that makes it so small that thousands of runs take minutes. Each run
+/// reclaims.
 const EXPERIMENT: (&str, &str, &str) = ("anon", "1/64", "params.operations=300");
 const KERNEL: &str = "6.18-classic";
 
-/// Number of comparisons for each number of seeds.
+/// Largest number of comparisons of one row with samples of the same size.
 const TIMES: usize = 200;
 const SEEDS: usize = 10;
 
@@ -36,9 +38,9 @@ fn rows((experiment, scale, set): (&str, &str, &str), runs: usize) -> Vec<TableR
     table.rows.into_iter().filter(|row| table.main_rows.contains(&row.name)).collect()
 }
 
-/// Makes comparisons, each between `seeds` seeds of a row and as many other seeds of the row. Returns how many
-/// comparisons find a difference: first with seeds paired by position, then with seeds as independent sets. Also
-/// returns the number of comparisons.
+/// Compares a row with itself, up to [`TIMES`] times: each comparison takes the values of `seeds` runs with different
+/// seeds, and the values of the next `seeds` runs. Returns how many comparisons find a difference: first if the values
+/// are paired in order, then if they are treated as two independent sets. Also returns the number of comparisons.
 fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
     let (mut found, mut times) = ([0, 0], 0);
     for both in row.cells[0].samples.chunks_exact(2 * seeds).take(TIMES) {
@@ -54,8 +56,8 @@ fn told_apart(row: &TableRow, seeds: usize) -> ([usize; 2], usize) {
     (found, times)
 }
 
-/// Returns whether more than one in 50 of the values of a row are distinct. Two samples of equal values can never be
-/// told apart.
+/// Returns whether the row has more distinct values than a fiftieth of its values. Comparisons of nearly constant
+/// values would find no difference.
 fn differs(row: &TableRow) -> bool {
     let mut values: Vec<u64> = row.cells[0].samples.iter().map(|sample| sample.value.to_bits()).collect();
     let all = values.len();
@@ -91,7 +93,8 @@ fn a_kernel_beside_itself_is_told_apart_in_3_to_7_percent_of_cases() {
     }
 }
 
-/// Compares a kernel with itself on a few runs, so that the functions above are tested by default.
+/// Compares six runs of a kernel with themselves. No difference is found. This short test runs by default; the long one
+/// is ignored.
 #[test]
 fn a_kernel_beside_itself_with_the_same_seeds_is_the_same() {
     let row = &rows(EXPERIMENT, 6)[0];

@@ -21,7 +21,7 @@ pub const BLOCKS: u64 = 1 << 20;
 
 /// A time much longer than any test takes: a wait of this length shows that a wake-up was lost.
 const NEVER: Nanos = Nanos::from_secs(30);
-/// The time after which a test assumes that a task which was about to sleep is asleep.
+/// Time that a test gives to a task to fall asleep. When it has passed, the test takes the task to be asleep.
 const SHORT: Nanos = Nanos::from_millis(20);
 
 /// A function that a task of a test carries out, with its machine and the state that the tasks share.
@@ -100,7 +100,8 @@ impl<M: Machine> Stage<M> {
     }
 }
 
-/// Calls the methods of [`Machine`] that may be called in any context, except the methods for the bytes of frames.
+/// Calls the methods of [`Machine`] that may be called in any context. The methods that access the bytes of frames are
+/// left out.
 fn call_what_never_sleeps<M: Machine>(machine: &M) {
     let _span = machine.span(Func::ReleasePages);
     let before = machine.now();
@@ -124,7 +125,7 @@ fn call_what_never_sleeps<M: Machine>(machine: &M) {
     assert!(machine.now() >= before, "time ran backwards");
 }
 
-/// Runs a test with `tasks` tasks, each of which carries out `act`, and then calls `check`.
+/// Runs a test in which `tasks` tasks each carry out `act`. When all have returned, calls `check`.
 fn run_alike<G: Ground>(tasks: usize, act: Act<G>, check: Act<G>) {
     G::run(&vec![act; tasks], check);
 }
@@ -196,7 +197,8 @@ pub fn no_wake_up_is_lost_in_ping_pong<G: Ground>() {
     });
 }
 
-/// Tests that a sleep without a wake-up lasts until its deadline, and returns 0 for the time left.
+/// Tests a sleep that no wake-up ends. The sleep must last until its deadline, and the call must return 0 as the time
+/// that is left.
 pub fn a_deadline_passes<G: Ground>() {
     G::run(
         &[|machine, stage| {
@@ -439,8 +441,8 @@ pub fn tasks_that_relax_let_others_run<G: Ground>() {
     G::run(&[relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, relaxes, acts], nothing);
 }
 
-/// Tests that spans and notes for a profile or trace ([`crate::Observe`]) change nothing: a task that reports them
-/// waits, and holds a lock, as usual.
+/// Tests that spans and notes for a profile or trace ([`crate::Observe`]) do not change what a task does. A task waits
+/// and takes a lock inside open spans, and reports a note; another task wakes it. Both tasks must end.
 pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     G::run(
         &[
@@ -508,8 +510,8 @@ fn request(operation: Operation, block: u64, frames: std::ops::Range<u32>) -> Re
     }
 }
 
-/// Tests that each request completes once. A read returns the bytes that the frames had when the write of its blocks
-/// was submitted.
+/// Tests that each request completes once. Also tests that a read returns the bytes that the frames held when the write
+/// of the same blocks was submitted.
 pub fn requests_complete_once_and_carry_contents<G: Ground>() {
     const REQUESTS: u64 = 16;
     const LEN: u64 = 4;

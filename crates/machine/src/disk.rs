@@ -1,4 +1,4 @@
-//! Requests to block devices: the blocks that the engine asks a device to read or write, and the result of the request.
+//! Requests to block devices: the blocks that the engine asks a device to read or write, and the results of requests.
 
 use crate::{DeviceId, FrameNumber};
 use std::fmt;

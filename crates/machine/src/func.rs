@@ -89,7 +89,7 @@ pub enum Func {
     RemoveMapping,
     /// `free_hot_cold_page_list` frees a batch of pages.
     FreePageList,
-    /// `putback_inactive_pages` returns pages that reclaim did not free to their LRU lists.
+    /// `putback_inactive_pages` puts isolated pages that reclaim did not free back on their LRU lists.
     PutbackInactivePages,
     /// `shrink_active_list` moves pages from an active to an inactive LRU list.
     ShrinkActiveList,
@@ -219,7 +219,7 @@ impl Func {
         Self::Schedule,
     ];
 
-    /// Returns the kernel's name of the function.
+    /// Returns the name that the function has in Linux's source.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

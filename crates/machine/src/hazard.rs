@@ -24,8 +24,8 @@ pub trait Hazards: 'static {
     /// Returns whether tasks have hazard pointers. If they have none, no frame is ever published.
     fn are_on(&self) -> bool;
 
-    /// Returns whether the calling task should count the page read that it makes. To save time, only one read in
-    /// [`READS_PER_COUNT`], chosen at random, is counted, and it is counted as [`READS_PER_COUNT`] reads.
+    /// Returns whether the calling task is to count the page read that it is now making. To save time, only one read in
+    /// [`READS_PER_COUNT`], chosen at random, is counted, and it stands for [`READS_PER_COUNT`] reads.
     fn counts_read(&self) -> bool;
 
     /// Publishes a frame that the calling task is about to use, in a hazard pointer, until [`Hazards::withdraw`] is

@@ -136,8 +136,8 @@ pub trait Machine: Observe + Sized + 'static {
     /// May be called in any context, also in interrupts and under locks.
     fn wait_queue(&self) -> Self::WaitQueue;
 
-    /// Takes a ticket of `queue` and returns it. A sleep with this ticket ends at once if the queue was woken in
-    /// between (see [`Ticket`]).
+    /// Takes a ticket of `queue` and returns it. A sleep on the queue with this ticket ends at once if the queue was
+    /// woken after the ticket was taken (see [`Ticket`]).
     ///
     /// May be called in any context, also in interrupts and under locks.
     fn ticket(&self, queue: &Self::WaitQueue) -> Ticket;

@@ -27,7 +27,7 @@ pub enum LockClass {
 }
 
 impl LockClass {
-    /// Every class, in ascending order of rank.
+    /// All lock classes, in ascending order of rank.
     pub const ALL: [Self; 8] =
         [Self::Table, Self::Writeback, Self::PageTable, Self::Swap, Self::IPages, Self::Lru, Self::Zone, Self::Other];
 

@@ -8,11 +8,11 @@ use crate::{DeviceId, Nanos, Observe, Order};
 pub struct Met {
     /// Pages that were freed.
     pub freed: u64,
-    /// Pages whose lock another task held.
+    /// Number of scanned pages whose lock another task held.
     pub locked: u64,
-    /// Pages that were being written.
+    /// Number of scanned pages that were under writeback.
     pub under_writeback: u64,
-    /// Dirty pages that this reclaim left for the flusher to write.
+    /// Number of dirty pages that this reclaim left for the flusher to write.
     pub dirty: u64,
     /// Dirty pages that this reclaim began to write.
     pub written: u64,
@@ -22,7 +22,8 @@ pub struct Met {
     pub not_swappable: u64,
     /// Mapped pages that could not be unmapped, or that the reclaiming task may not unmap.
     pub mapped: u64,
-    /// Pages with more references than expected: a reader holds a reference, or the page has just lost its owner.
+    /// Pages that were kept because they had an unexpected number of references: a reader held one, or the page had
+    /// just lost its owner.
     pub held: u64,
     /// Pages whose last write failed.
     pub write_failed: u64,
@@ -59,7 +60,7 @@ pub struct Work {
     /// The priority of the last reclaim: at priority 12, a reclaim scans 1/4096 of each list; at priority 0, it scans
     /// all of each list.
     pub priority: u32,
-    /// Numbers of the pages that the reclaims of the request scanned, by their fate.
+    /// Numbers of scanned pages, by their fate, summed over the reclaims that the request made.
     pub met: Met,
 }
 
@@ -146,8 +147,8 @@ pub enum WaitReason {
     ReclaimPass,
     /// The task's reclaim met dirty pages, or pages under writeback. The task waits until pages have been written.
     UnwrittenPages,
-    /// A direct reclaim freed nothing although it scanned a large part of the LRU lists (priority near 0), or the zone
-    /// is congested. The task pauses for a tick.
+    /// The task's direct reclaim freed nothing although it scanned a large part of the LRU lists (priority near 0), or
+    /// it scanned a zone that is marked as congested. The task pauses for a tick.
     NoProgress,
     /// Other tasks are ageing the pages (multi-generational LRU). The task waits for the new generation.
     Generation,
@@ -164,8 +165,8 @@ impl WaitReason {
     }
 }
 
-/// A guard that tells the machine the reason for any sleep of the calling task until the guard is dropped
-/// ([`Observe::note_wait`]). Guards are not nested: only the code that sleeps makes one.
+/// A guard for a wait of the calling task. If the task sleeps while the guard exists, the machine knows the reason,
+/// which the guard has told it ([`Observe::note_wait`]). Guards are not nested: only the code that sleeps makes one.
 #[must_use = "the wait ends at once"]
 pub struct Waiting<'a, O: Observe>(&'a O);
 

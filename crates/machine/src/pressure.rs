@@ -9,7 +9,7 @@ use std::str::FromStr;
 pub const PERIOD: Nanos = Nanos::from_secs(2);
 
 /// The figures on one line of a text of PSI: the line `some` (at least one task stalled) or the line `full` (all tasks
-/// stalled).
+/// stalled that have work to do).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalls {
     /// Shares of the last 10, 60 and 300 s in which tasks were stalled, in percent.
@@ -93,7 +93,7 @@ pub struct Trigger {
     pub window: Nanos,
 }
 
-/// Shortest and longest window of a trigger.
+/// Shortest and longest window that a PSI trigger may have.
 const WINDOWS: [Nanos; 2] = [Nanos::from_millis(500), Nanos::from_secs(10)];
 
 /// Number of times per window that a trigger's stall time is read.
@@ -169,8 +169,9 @@ mod tests {
         assert_eq!(Pressure { some, full }.to_string(), text);
     }
 
-    /// After n periods at share s, each average is `s × (1 - exp(-2n/T))`. Each period without stalls then multiplies
-    /// the average by `exp(-2/T)`.
+    /// There are n periods of 2 s, with stalls in the share s of each. Each average must then be `s × (1 -
+    /// exp(-2n/T))`, where T is the length of the average (10, 60 or 300 s). Each later period without stalls must
+    /// multiply it by `exp(-2/T)`.
     #[test]
     fn averages_follow_the_recurrence() {
         let mut averages = Averages::default();

@@ -76,7 +76,7 @@ steps! {
     RotatePage = "rotate_page",
     /// Put one page into a per-CPU batch of pages to be rotated.
     BatchPage = "batch_page",
-    /// Take or drop the reference to one page that a per-CPU batch holds.
+    /// Take or drop the reference that a per-CPU batch holds to one page.
     PageReference = "page_reference",
     /// Take one page off an LRU list for reclaim.
     IsolatePage = "isolate_page",

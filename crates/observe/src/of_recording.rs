@@ -6,11 +6,11 @@ use machine::Nanos;
 use recordings::PAGE_KIB;
 use recordings::format::Recording;
 
-/// The conversion of a column of a recording to a counter or a level of `/proc/vmstat`.
+/// The way in which a column of a recording is converted to a counter or a level of `/proc/vmstat`.
 enum Is {
     /// The column is a rate per second. This factor converts the rate to the unit of the counter, pages or events.
     Rate(f64),
-    /// The column is the number of events in each sample, by which the counter grows.
+    /// The column is the number of events since the sample before. The counter grows by this number.
     Count,
     /// The column is a level in KiB, which is converted to pages.
     Level,

@@ -21,8 +21,8 @@ use sim::TaskId;
 use sim::trace::{Activity, Noted, Slice, Trace};
 use std::collections::BTreeMap;
 
-/// Text for the part of a stall that a trace does not explain, because this part lies outside of the trace's window,
-/// came after the trace had reached its largest number of slices, or was too short to be recorded.
+/// Text that stands for a part of a stall that the trace does not explain. Such a part lies outside of the trace's
+/// window, came after the trace had reached its largest number of slices, or was too short to be recorded.
 const UNTOLD: &str = "for what the trace does not say";
 
 /// The cause of a stall.
@@ -91,14 +91,14 @@ pub struct Stalls {
     pub over: Nanos,
     /// Number of stalls that took at least `over`.
     pub count: usize,
-    /// Total duration of the stalls that took at least `over`.
+    /// Total duration of the counted stalls: those that took at least as long as the field `over`.
     pub total: Nanos,
     /// Number of tasks that had a stall of at least `over`.
     pub tasks: usize,
     /// Number of groups of similar stalls.
     pub groups: usize,
-    /// The groups of similar stalls that are explained, sorted by the duration of their longest stall, the longest
-    /// first.
+    /// The longest stall of each group of similar stalls, with its explanation; the longest first. Only as many groups
+    /// have an entry here as the caller of [`find`] asked for.
     pub longest: Vec<Stall>,
 }
 
@@ -147,8 +147,8 @@ struct Alike<'a> {
     slept_for: Option<WaitReason>,
 }
 
-/// The cause of a stall as far as it decides which stalls are similar. Details such as times and numbers of pages are
-/// left out.
+/// The cause of a stall, reduced to the details by which two stalls are compared: stalls with equal values are similar.
+/// Times and numbers of pages are left out.
 #[derive(PartialEq)]
 enum Wanted<'a> {
     Pages { order: Order, gfp: &'a str, zone: &'a str, is_served: bool },
@@ -167,7 +167,7 @@ impl<'a> Alike<'a> {
     }
 }
 
-/// The sleeps of each task with their reasons, in order of time.
+/// For each task, its sleeps in the order of time: begin, end, and the reason for the sleep.
 struct Sleeps(BTreeMap<TaskId, Vec<(Nanos, Nanos, WaitReason)>>);
 
 impl Sleeps {
@@ -201,7 +201,7 @@ const fn began(noted: &Noted) -> Nanos {
     }
 }
 
-/// Returns the time that a slice has in common with the time from `from` to `to`.
+/// Returns the length of the overlap of a slice and the interval from `from` to `to`.
 fn overlap(slice: &Slice, from: Nanos, to: Nanos) -> Nanos {
     slice.to.min(to).since(slice.from.max(from))
 }
@@ -341,8 +341,8 @@ impl Look<'_> {
         Nanos(to.since(from).0.saturating_sub(on))
     }
 
-    /// Adds to `holders` the tasks that, between `from` and `to`, held a lock of the class `class` on CPUs other than
-    /// `cpu`. Each has the time for which it held the lock.
+    /// Adds to `holders` the tasks on CPUs other than `cpu` that held a lock of the class `class` between `from` and
+    /// `to`, each with the time for which it held a lock of this class between `from` and `to`.
     fn holders_of(&self, class: &str, cpu: usize, from: Nanos, to: Nanos, holders: &mut BTreeMap<String, Nanos>) {
         for hold in self.within {
             let Activity::LockHold { cpu: on, class: held } = hold.what else { continue };
@@ -372,8 +372,8 @@ impl Look<'_> {
         }
     }
 
-    /// Finds the tasks that, between `from` and `to`, did work of the kind for which `task` waited. `reason` tells this
-    /// kind. Adds each of these tasks to `others`, with the time that it spent on the work.
+    /// Adds to `others` the tasks that did the work for which `task` waited between `from` and `to`, each with the time
+    /// that it spent on this work. The kind of the work follows from `reason`.
     fn others(&self, task: TaskId, reason: WaitReason, from: Nanos, to: Nanos, others: &mut BTreeMap<String, Nanos>) {
         let does: fn(Func) -> bool = match reason {
             WaitReason::DirectReclaimers
@@ -409,8 +409,8 @@ impl Look<'_> {
     /// Returns the work of each disk, in words: `sda: 3 reads of 24 pages and 40 writes of 1200 pages under way, the
     /// longest took 30 ms`.
     fn disks(&self, from: Nanos, to: Nanos) -> Vec<String> {
-        /// The requests of a disk: for reads and for writes, the number of requests and the number of pages; and the
-        /// duration of the longest request.
+        /// The requests of one disk. The array has the number of requests and the number of their pages, first of
+        /// reads, then of writes. The time is the duration of the longest request.
         #[derive(Default)]
         struct Done([(u64, u64); 2], Nanos);
         let mut disks: BTreeMap<u32, Done> = BTreeMap::new();
@@ -447,8 +447,10 @@ mod tests {
         Slice { from: Nanos(from), to: Nanos(to), what }
     }
 
-    /// The stall takes 100 ns. The task works for 10 ns, spins for 20 ns for a lock that kswapd held, waits for 30 ns
-    /// in a queue behind kswapd, and pauses for 25 ns; 15 ns are unexplained.
+    /// Makes the trace of a stall of 100 ns: the task works for 10 ns, spins for 20 ns for a lock that kswapd holds,
+    /// waits for 30 ns in a CPU's queue behind kswapd, and pauses for 25 ns; for 15 ns the trace has no activity. The
+    /// stall that is found must have these times, and the text about it must name them. Shorter stalls with the same
+    /// main reason must join its group.
     #[test]
     fn a_stall_is_told_by_what_it_waited_for() {
         let (waiter, kswapd, disk) = (TaskId(0), TaskId(1), DeviceId(0));

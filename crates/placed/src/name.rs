@@ -1,7 +1,7 @@
 //! Finds the known name that a user probably meant by a wrong name.
 
-/// A wrong name with more characters than this is not compared with known names. No known name is longer, and the time
-/// of a comparison grows with the length.
+/// Largest number of characters of a wrong name that is compared with the known names. No known name is longer, and a
+/// comparison takes longer for a longer name.
 const COMPARED_MAX: usize = 100;
 
 /// Returns the known name that is most similar to `found`, if `found` may be a misspelling or a part of this name.

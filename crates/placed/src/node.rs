@@ -21,7 +21,7 @@ pub struct Node {
 /// The TOML value that a [`Node`] holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Text.
+    /// A TOML string.
     Text(String),
     /// A whole number.
     Integer(i64),
@@ -38,11 +38,11 @@ pub enum Value {
 /// A key of a table, with its place and its value. Two entries are equal if both their keys and their values are equal.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The key.
+    /// The name of the key, without the keys of the tables around it.
     pub key: String,
-    /// The place of the key.
+    /// The place (file and line) where the key stands.
     pub place: Place,
-    /// The value.
+    /// The value of the key.
     pub node: Node,
 }
 

@@ -9,7 +9,8 @@ use crate::{
     node::{Entry, Node, Value},
 };
 
-/// A text and the byte offsets at which its lines start. They serve to find the line and the comment of a value.
+/// A text and the byte offsets at which its lines start. The offsets serve to find the line of a value, and the comment
+/// on this line.
 struct Lines<'t> {
     file: Arc<str>,
     text: &'t str,
@@ -26,8 +27,8 @@ impl<'t> Lines<'t> {
         Place { file: self.file.clone(), line: self.starts.partition_point(|start| *start <= offset) }
     }
 
-    /// Returns the comment on the line of a value that ends at byte `offset`. Between the value and the comment there
-    /// may be only commas and blanks; otherwise returns `None`.
+    /// Returns the comment that follows a value on the same line. The value ends at byte `offset`. Between the value
+    /// and the comment there may be only commas and blanks; otherwise returns `None`.
     fn comment(&self, offset: usize) -> Option<String> {
         let rest = self.text.get(offset..)?.lines().next()?.trim_start_matches([' ', '\t', ',']);
         let comment = rest.strip_prefix('#')?.trim();

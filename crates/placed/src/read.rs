@@ -81,7 +81,7 @@ impl<'de> IntoDeserializer<'de, Error> for &'de Node {
     }
 }
 
-/// Passes the key of a table to serde. If serde does not know the key, the error states the place of the key.
+/// A key of a table, as serde reads it. If serde does not know the key, the error states the place of the key.
 struct Key<'n>(&'n Entry);
 
 impl<'de> IntoDeserializer<'de, Error> for Key<'de> {

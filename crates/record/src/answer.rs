@@ -6,7 +6,8 @@ use kit::words::counted;
 /// Largest number of lines about unseen activity that are shown. The record has all lines.
 const NOT_SEEN_MAX: usize = 8;
 
-/// Returns the answer: what was recorded, where it is, what was not seen, and what to do next.
+/// Returns the text that tells the user the outcome of a recording: what was recorded, where the record is, what was
+/// not seen, and what to do next.
 #[must_use]
 pub fn answer(options: &Options, recorded: &Recorded) -> String {
     let sums = &recorded.sums;
@@ -57,7 +58,7 @@ fn shortened(command: &str) -> String {
     }
 }
 
-/// Returns a size in the unit that fits.
+/// Returns a size as text, in the largest unit of which it has at least one.
 fn bytes(bytes: u64) -> String {
     let units = [("GB", 30), ("MB", 20), ("kB", 10)];
     match units.iter().find(|(_, shift)| bytes >> shift > 0) {

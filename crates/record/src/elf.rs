@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// The kind of a program, by the way in which it is started.
+/// The kind of a program file, which decides whether the recording library (the shim) can be loaded into the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A program that the dynamic loader of this computer's glibc loads. The loader can load the shim into it.
@@ -22,7 +22,7 @@ pub enum Program {
     Privileged,
     /// A script. The path is that of its interpreter.
     Script(PathBuf),
-    /// A file of another kind, or one that cannot be read.
+    /// A file that is neither an ELF program nor a script, or that cannot be read.
     Unknown,
 }
 

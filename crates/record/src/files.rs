@@ -37,7 +37,7 @@ pub struct Files {
     systems: BTreeMap<Device, System>,
 }
 
-/// The known facts about a file system, which is found by its device.
+/// The known facts about the file system on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct System {
     /// Type of the file system, such as `ext4`; empty if unknown.
@@ -71,7 +71,7 @@ const PSEUDO: [&str; 20] = [
     "tracefs",
 ];
 
-/// File systems whose files are in memory alone.
+/// File systems whose files lie only in memory.
 const MEMORY: [&str; 4] = ["devtmpfs", "hugetlbfs", "ramfs", "tmpfs"];
 
 impl Files {
@@ -103,12 +103,14 @@ impl Files {
             .or_insert_with(|| System { kind: String::new(), readahead_kib: readahead_kib(device) })
     }
 
-    /// Returns whether the files of a device are made by the kernel when they are read.
+    /// Returns whether a device number belongs to a pseudo file system, such as procfs, whose files the kernel makes
+    /// when they are read.
     pub fn is_pseudo(&mut self, device: Device) -> bool {
         PSEUDO.contains(&&*self.system(device).kind)
     }
 
-    /// Returns the record's number of a file. A file that was not met before gets a new number. The name may be empty.
+    /// Returns the number by which the record refers to a file. A file that was not met before gets a new number. The
+    /// name may be empty.
     ///
     /// A file with the same inode and another time of birth is another file.
     pub fn enter(&mut self, device: Device, inode: u64, birth: u32, bytes: u64, name: &[u8]) -> u32 {
@@ -144,7 +146,7 @@ impl Files {
         self.by_inode.get(&(device, inode)).copied()
     }
 
-    /// Returns the file with a number; `None` if there is none.
+    /// Returns the file with the number `number`, so that the caller can change it; `None` if there is none.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut File> {
         self.all.get_mut(number as usize)
     }
@@ -172,7 +174,7 @@ impl Files {
         }
     }
 
-    /// Returns the number of files that are in memory alone.
+    /// Returns the number of files whose file system keeps them only in memory, such as tmpfs.
     #[must_use]
     pub fn in_memory(&self) -> usize {
         self.iter().filter(|file| MEMORY.contains(&self.kind_of(file))).count()

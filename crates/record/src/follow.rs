@@ -1,4 +1,4 @@
-//! Makes requests of a trace from the events of the shim.
+//! Makes the requests of a trace from the events that the recording library (the shim) sends.
 
 use crate::elf::Program;
 use crate::files::{Device, Files};
@@ -49,7 +49,7 @@ impl Sums {
     }
 }
 
-/// The state of files and processes that follows from the events of the shim.
+/// The present state of the recorded files and processes, which is worked out from the events that the shim sends.
 #[derive(Debug)]
 pub struct Follower {
     /// The files that were opened so far.
@@ -64,7 +64,7 @@ pub struct Follower {
     pub not_followed: BTreeMap<Vec<u8>, String>,
     /// Processes into which the shim was loaded, now or earlier.
     pub processes: BTreeSet<u32>,
-    /// Number of times that a file was opened whose contents the kernel generates, such as a file of `/proc`.
+    /// Number of times that a process opened a file whose contents the kernel generates, such as a file of `/proc`.
     pub pseudo: u64,
     /// Number of events that could not be interpreted, because earlier events were lost.
     pub lost: u64,
@@ -92,8 +92,8 @@ impl Follower {
         }
     }
 
-    /// Applies an event, with its text, to the state. Returns the request that the event describes; `None` if the event
-    /// describes no request.
+    /// Updates the state of the recorded processes by an event and the event's text. Returns the request that the event
+    /// describes; `None` if the event describes no request.
     pub fn take(&mut self, event: &Event, text: &[u8]) -> Option<Request> {
         let time_us = event.time_ns / 1000;
         let len = if event.flags & flag::LEN_IN_PAGES != 0 { u64::from(event.len) << 12 } else { event.len.into() };
@@ -137,7 +137,8 @@ impl Follower {
         }
     }
 
-    /// Handles the event that a process is about to become the program at `path`.
+    /// Handles the event that a process is about to execute the program at `path`: keeps the path until the program has
+    /// started. Does nothing for a child of `posix_spawn` (`is_spawned`) whose program has already started.
     fn starts(&mut self, process: u32, is_spawned: bool, path: &[u8]) {
         // A child by `posix_spawn` may have told of itself before its parent does.
         if is_spawned && self.processes.contains(&process) {
@@ -157,7 +158,8 @@ impl Follower {
         }
     }
 
-    /// Handles the event that a process or a thread was started.
+    /// Handles the event that a thread has started a thread or a process. Returns the request that records this in the
+    /// trace; `None` if the event names the same number as starter and as new thread.
     fn forked(&mut self, event: &Event, request: Request) -> Option<Request> {
         let time_us = request.time_us;
         let (starter, new) = match event.kind {
@@ -224,7 +226,8 @@ impl Follower {
         }
     }
 
-    /// Handles an event of an open file. Returns the request for the event; `None` if there is none.
+    /// Handles an event of a handle of an open file. Returns the request that the trace gets for the event; `None` if
+    /// the event makes no request.
     fn access(&mut self, event: &Event, mut request: Request) -> Option<Request> {
         let Some(of_handle) = self.handles.get(&event.handle) else {
             self.lost += 1;

@@ -1,5 +1,5 @@
-//! Hides names: each part of a path becomes a keyed hash, so that equal names stay equal, folders stay folders, and
-//! nobody without the key can tell a guessed name from another.
+//! Hides names: replaces each part of a path by a keyed hash. Equal names get equal hashes, and folders stay folders.
+//! Without the key, nobody can check whether a hash belongs to a guessed name.
 
 use sha2::{Digest as _, Sha256};
 use std::io;
@@ -17,7 +17,8 @@ impl std::fmt::Debug for Hasher {
 }
 
 impl Hasher {
-    /// Makes a hasher with a random key, which nobody knows afterwards.
+    /// Creates a hasher with a random key. Only this hasher has the key, so nobody can find out names by hashing
+    /// guesses later.
     ///
     /// # Errors
     /// When the system gives no random bytes.
@@ -33,7 +34,7 @@ impl Hasher {
         Self { key: key.to_vec() }
     }
 
-    /// Returns the hash of one word, 16 hexadecimal digits.
+    /// Returns the hash of a word, such as one part of a path, as 16 hexadecimal digits.
     #[must_use]
     pub fn word(&self, word: &[u8]) -> String {
         // The key goes in twice, as in HMAC: a hash cannot be continued.

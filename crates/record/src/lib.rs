@@ -4,9 +4,9 @@
 //! user may use it. *tracefs* is the kernel's tracing, for root. Both give requests of the crate `trace`. The program's
 //! memory is sampled meanwhile. docs/record.md says what each means costs and what it cannot see.
 //!
-//! - [`session`] runs the command and writes the record; [`answer`] says in words what came of it.
-//! - `shim/` is the library itself, a crate of its own that the build script compiles; `ring` is the memory that both
-//!   share, `follow` makes requests of its events.
+//! - [`session`] runs the command and writes the record; [`answer`] describes the result in words.
+//! - `shim/` is the library itself, a crate of its own that the build script compiles; `ring` is the memory that the
+//! shim and the recorder share; `follow` converts the shim's events in this memory to requests.
 //! - `tracefs` is the other means. [`memory`] and [`working_set`] look at memory.
 //! - [`elf`] says whether the shim can be loaded into a program; [`hash`] hides names.
 #![cfg(target_os = "linux")]

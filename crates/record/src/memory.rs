@@ -15,7 +15,8 @@ const SAMPLES_MAX: usize = 8192;
 pub struct Watch {
     /// Interval between two samples of memory.
     pub every: Duration,
-    /// Interval over which the anonymous memory that is touched is measured; `None` if it is not measured.
+    /// Length of the intervals for which the working set is measured: the anonymous memory that is touched in an
+    /// interval. `None` if it is not measured.
     pub working_set: Option<Duration>,
     /// The cgroup that contains only the recorded program; `None` if there is no such cgroup.
     pub cgroup: Option<Cgroup>,
@@ -68,7 +69,7 @@ const CGROUP_FIELDS: [&str; 3] = ["cgroup_anon_bytes", "cgroup_cache_bytes", "cg
 pub struct Course {
     watch: Watch,
     samples: Vec<Sample>,
-    /// The interval between kept samples: one sample out of `thinned` is kept.
+    /// One of this many samples is kept.
     thinned: u32,
     looks: u32,
     next: Instant,
@@ -81,7 +82,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// Returns a course without samples. The first sample is due at once.
+    /// Creates an empty record of memory use. The first sample is due at once.
     #[must_use]
     pub fn new(watch: Watch) -> Self {
         let now = Instant::now();
@@ -167,7 +168,7 @@ impl Course {
         sample
     }
 
-    /// Returns the largest resident memory of the processes without pages of files, bytes.
+    /// Returns the largest resident memory of all processes together, bytes. Pages of files are not included.
     #[must_use]
     pub const fn peak_resident(&self) -> u64 {
         self.peak_resident
@@ -180,7 +181,8 @@ impl Course {
         self.peak.cgroup.map_or(self.peak.page_tables, |[_, _, kernel]| kernel)
     }
 
-    /// Returns whether [`Self::peak_kernel`] is all kernel memory of a cgroup, and not only page tables.
+    /// Returns whether the program runs in a cgroup of its own. Then [`Self::peak_kernel`] is all kernel memory of the
+    /// cgroup; otherwise it is only the memory of page tables.
     #[must_use]
     pub const fn has_cgroup(&self) -> bool {
         self.watch.cgroup.is_some()

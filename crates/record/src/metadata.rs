@@ -1,4 +1,4 @@
-//! The metadata of a record.
+//! The metadata of a record: what was recorded, how and for how long, and what the record lacks.
 
 use crate::hash::Hasher;
 use crate::memory::Course;

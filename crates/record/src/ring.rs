@@ -1,4 +1,5 @@
-//! The recorder's side of the ring: memory shared with the recorded processes, without a file.
+//! The recorder's side of the ring. The ring is memory without a named file, which the recorder shares with the
+//! recorded processes.
 
 use crate::wire::{BLINDS, Blind, Event, HEADER_BYTES, Header, Kind, MAGIC, SLOT_BYTES, Slot, TEXT_BYTES, flag};
 use memmap2::{MmapOptions, MmapRaw};
@@ -40,8 +41,8 @@ pub fn now_ns() -> u64 {
 }
 
 impl Ring {
-    /// Makes a ring. `pages_open` is the largest number of mapped pages that a recorded process may access without a
-    /// fault at a time. With 0, accesses to mappings are not recorded.
+    /// Makes a ring. `pages_open` is the largest number of mapped pages that a recorded process may have open at a
+    /// time, which means that accesses to them cause no fault. If it is 0, accesses to mappings are not recorded.
     ///
     /// # Errors
     /// When the system has no memory for the ring.
@@ -98,15 +99,17 @@ impl Ring {
         self.header().dropped.load(Ordering::Relaxed) + self.lost
     }
 
-    /// Returns how many times the shim met an activity of the kind `blind`, which it cannot record.
+    /// Returns how many activities of the kind `blind` the shim noticed. It cannot record activities of this kind, only
+    /// count them.
     #[must_use]
     pub fn blind(&self, blind: Blind) -> u64 {
         const { assert!((Blind::Aio as usize) < BLINDS) };
         self.header().blind[blind as usize].load(Ordering::Relaxed)
     }
 
-    /// Reads all events in the ring, and passes each event with its text to `each`. Returns the number of events. With
-    /// `is_end`, waits less long for slots that are claimed but empty.
+    /// Reads the events in the ring, and passes each event with its text to `each`. Stops before a slot that a process
+    /// has claimed but not filled yet. If the slot has been empty for too long, counts it as lost and goes on; with
+    /// `is_end`, a shorter time is too long. Returns the number of events read.
     ///
     /// # Errors
     /// The error of `each`, which ends the reading.
@@ -166,8 +169,8 @@ impl Ring {
         Next::Event(Event { flags, ..event }, 1 + texts)
     }
 
-    /// Returns whether the slot, or a slot of its text, has been empty for so long that its thread will not fill it any
-    /// more.
+    /// Returns whether slot `number`, or a slot with the text of its event, has been empty for so long that its thread
+    /// will not fill it any more. `is_end` is `true` at the end of the recording, when a shorter time is enough.
     fn is_lost(&mut self, number: u64, is_end: bool) -> bool {
         match self.hole {
             Some((at, since)) if at == number => since.elapsed() > if is_end { HOLE_AT_END } else { HOLE },
@@ -178,7 +181,7 @@ impl Ring {
         }
     }
 
-    /// Returns whether the ring has no slots that are claimed and not read yet.
+    /// Returns whether every claimed slot of the ring has been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let header = self.header();
@@ -190,7 +193,7 @@ impl Ring {
 enum Next {
     /// An event, and the number of slots that it takes with its text.
     Event(Event, u64),
-    /// Text of an event that was lost.
+    /// Text of an event whose own slot was lost.
     Rest,
     /// The slot, or a slot of its text, is not filled yet.
     Empty,

@@ -23,7 +23,7 @@ use trace::{Kind, Operation, Request, Writer};
 /// The target of a recording: a command, a process or a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A command, with its arguments, until it ends.
+    /// A command with its arguments. The recording starts the command, and ends when the command ends.
     Command(Vec<String>),
     /// A running process, by its number (PID), and all processes that it starts.
     Process(u32),
@@ -60,8 +60,8 @@ impl Target {
 pub enum Means {
     /// A library (the shim) that is loaded into the recorded program.
     Shim {
-        /// Largest number of mapped pages that a process may access without a fault at a time. With 0, touches of
-        /// mapped pages are not recorded.
+        /// Largest number of mapped pages that a recorded process may have open at a time. A process accesses open
+        /// pages without a fault. With 0, touches of mapped pages are not recorded.
         pages_open: u64,
     },
     /// The tracing of the running kernel (tracefs).
@@ -118,11 +118,11 @@ pub struct Recorded {
     pub status: Option<ExitStatus>,
     /// True if the user's interrupt (such as Ctrl-C) ended the recording.
     pub is_interrupted: bool,
-    /// Numbers of the processes that the command started and that outlived the command.
+    /// Process IDs of the processes that the command started and that outlived the command.
     pub left: Vec<u32>,
     /// The kinds of activity that the record lacks, in words.
     pub not_seen: Vec<String>,
-    /// Largest resident memory of the processes without pages of files, bytes.
+    /// Largest resident memory of the processes, bytes. Pages of files do not count.
     pub peak_resident: u64,
     /// Largest kernel memory, bytes. The flag is true if this is all kernel memory of a cgroup, and false if it is only
     /// the page tables of the processes.
@@ -135,14 +135,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Records a command, a process or a cgroup. Returns when the recorded processes have ended, or when `seconds` of the
 /// options are over.
 ///
-/// If the caller holds an [`interrupt::Guard`], the signals of Ctrl-C, SIGTERM and SIGHUP end the recording, and the
-/// record is complete. SIGTERM and SIGHUP are passed on to the command; Ctrl-C reaches the command without help. If
-/// `seconds` are over before the command ends, the record is complete and the command runs on. In that case, this
+/// If the caller holds an [`interrupt::Guard`], Ctrl-C, SIGTERM and SIGHUP end the recording, and the record is
+/// complete. SIGTERM and SIGHUP are passed on to the command; the terminal sends the signal of Ctrl-C to the command
+/// itself. If `seconds` are over before the command ends, the record is complete, the command continues, and this
 /// function returns when the command has ended.
 ///
 /// # Errors
 /// When the command does not exist, or cannot be recorded in the way that the options name. Also when the record cannot
-/// be written. In that case no record is left, and the command runs to its end before this function returns.
+/// be written: then no record is left. If the command was already running, this function returns when it has ended.
 pub fn record(options: &Options) -> Result<Recorded, Error> {
     let mut source: Box<dyn Source> = match options.means {
         Means::Shim { pages_open } => Box::new(shim(options, pages_open)?),
@@ -181,7 +181,8 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
     session.finish(options, child, status, writer, draft)
 }
 
-/// Makes the source that records by the shim. Fails if the shim cannot be loaded into the command.
+/// Makes the source that records a command through the recording library (the shim). Fails if the target is no command,
+/// or if the library cannot be loaded into it.
 fn shim(options: &Options, pages_open: u64) -> Result<Shim, Error> {
     let Target::Command(command) = &options.target else {
         let why = "a library cannot be loaded into a process that runs: record it by tracefs, as root";
@@ -198,8 +199,8 @@ fn shim(options: &Options, pages_open: u64) -> Result<Shim, Error> {
     Shim::new(pages_open).map_err(|error| Error::failed("cannot record", &error))
 }
 
-/// Starts the target, if it is a command, in the cgroup of the options if there is one. Returns the process; `None` if
-/// the target is a running process or a cgroup.
+/// Starts the command that is to be recorded. If the options name a cgroup, the command runs in this cgroup. Returns
+/// the process. Returns `None`, and starts nothing, if the target is a running process or a cgroup.
 fn start(options: &Options, source: &mut dyn Source) -> Result<Option<Child>, Error> {
     let Target::Command(words) = &options.target else { return Ok(None) };
     let Some((program, arguments)) = words.split_first() else {
@@ -262,7 +263,8 @@ struct Session<'a> {
 type Out = Writer<fs::File>;
 
 impl Session<'_> {
-    /// Writes the requests that the source has. Returns how much the source read; 0 if `is_end`.
+    /// Writes the requests that the source has ready to the trace. Returns the number of events that the source read.
+    /// With `is_end`, ends the source, writes its last requests, and returns 0.
     fn take(&mut self, is_end: bool, writer: &mut Out) -> io::Result<u64> {
         let sums = &mut self.sums;
         let mut sink = |request: &Request| put(sums, writer, request);
@@ -309,8 +311,8 @@ impl Session<'_> {
         Ok(status)
     }
 
-    /// Completes the record: writes the end of each process that ended without an event, the names and the metadata.
-    /// Then waits for the command if it still runs.
+    /// Completes the record: writes an end event for each process that has ended without one, then the names and the
+    /// metadata. After that, waits for the command if it still runs.
     fn finish(
         mut self,
         options: &Options,

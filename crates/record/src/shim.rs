@@ -1,4 +1,5 @@
-//! The recorder's side of recording by the shim, the library that `LD_PRELOAD` puts into the program.
+//! Recording by the shim, the library that `LD_PRELOAD` puts into the program. This module is the part that runs in the
+//! recorder's own process.
 
 use crate::elf::Program;
 use crate::files::Files;
@@ -16,12 +17,13 @@ use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::process::Command;
 
-/// The bytes of the shim (the library for `LD_PRELOAD`), which the build script compiles; empty if this machine has
-/// none.
+/// The bytes of the shim (the library for `LD_PRELOAD`), which the build script compiles; empty if the shim does not
+/// support the machine for which this program is built.
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/shim.so"));
 /// Largest number of descriptors of a process that are examined to find rings of io_uring.
 const DESCRIPTORS_MAX: usize = 512;
-/// Number of looks after which a process without any event is taken for a process without the shim.
+/// Number of checks after which a process from which no event has come counts as a process that has not loaded the
+/// shim. The running processes are checked again and again.
 const SILENT_LOOKS: u32 = 3;
 
 /// A running recording by the shim, the library that is loaded into the recorded processes.
@@ -31,7 +33,7 @@ pub struct Shim {
     ring: Ring,
     follower: Follower,
     pages_open: u64,
-    /// For each process that has sent no event: the number of looks at the process.
+    /// For each process (PID) from which no event has come yet: the number of times that the recorder has looked at it.
     silent: BTreeMap<u32, u32>,
     /// Numbers (PIDs) of the processes that have a ring of io_uring.
     io_uring: BTreeSet<u32>,
@@ -39,8 +41,9 @@ pub struct Shim {
 }
 
 impl Shim {
-    /// Makes the ring and the file of the library. `pages_open` is the number of pages of file mappings that may be
-    /// open (accessible) at a time. If 0, accesses to mapped pages are not recorded.
+    /// Makes the ring, to which recorded processes write events, and the file of the library that these processes load.
+    /// At most `pages_open` pages of file mappings are open (accessible) at a time. If it is 0, accesses to mapped
+    /// pages are not recorded.
     ///
     /// # Errors
     /// When the library does not exist for this machine, or the system gives no memory.

@@ -19,7 +19,8 @@ pub trait Source {
     /// Prepares a command, before it is started, so that its requests are recorded.
     fn prepare(&mut self, command: &mut Command);
 
-    /// Begins to record running processes: those of the target, or the command that was just started.
+    /// Begins to record the running processes `processes`: those of the target, or that of the command that was just
+    /// started.
     ///
     /// # Errors
     /// When there is nothing to record. The error is a message for the user.
@@ -51,9 +52,10 @@ pub trait Source {
     /// Returns the table of the recorded tasks (threads).
     fn tasks(&mut self) -> &mut Tasks;
 
-    /// Returns the kinds of activity that were seen but are not in the record, in words, each with the number of times.
+    /// Returns a text for each kind of activity that was seen but is not in the record. Most texts say how often the
+    /// activity was seen.
     fn not_seen(&self) -> Vec<String>;
 
-    /// Returns the number of events that were lost.
+    /// Returns the number of events that are missing in the record, such as those for which the buffer had no room.
     fn lost(&self) -> u64;
 }

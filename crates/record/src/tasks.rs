@@ -55,7 +55,7 @@ impl Tasks {
         }
     }
 
-    /// Returns the processes whose end was not seen, each with its task.
+    /// Returns the main task of each process whose end was not recorded, with the task's number in the record.
     pub fn running(&self) -> impl Iterator<Item = (u32, &Task)> {
         let numbered = self.all.iter().enumerate().map(|(number, task)| (number as u32, task));
         numbered.filter(|(_, task)| task.ended_us.is_none() && task.thread == task.process)

@@ -50,12 +50,13 @@ pub enum Kind {
     Truncate = 11,
     /// A hole was punched in a file: the range has no blocks any more.
     Punch = 12,
-    /// A name of a file was removed. Offset: inode; handle: device; flags: [`flag::LAST_NAME`] if it was the file's
-    /// last name.
+    /// A name of a file was removed. The event's field `offset` has the inode, `handle` the device, and `flags` the
+    /// flag [`flag::LAST_NAME`] if it was the file's last name.
     Delete = 13,
-    /// A file was renamed. Offset: inode; handle: device; text: the old path, a zero byte, the new path.
+    /// A file was renamed. The event's field `offset` has the inode, `handle` the device, and the text the old path, a
+    /// zero byte, and the new path.
     Rename = 14,
-    /// The process started another process. Offset: the number of the new process.
+    /// The process started another process. Offset: the PID of the new process.
     Fork = 15,
     /// The process becomes another program (`execve`). Text: the path of the program.
     Exec = 16,
@@ -64,7 +65,7 @@ pub enum Kind {
     Start = 17,
     /// The process ends.
     Exit = 18,
-    /// A thread is seen for the first time. Offset: the number of its process.
+    /// The first event of a thread. Offset: the number of the thread's process.
     Thread = 19,
 }
 
@@ -104,7 +105,7 @@ pub mod flag {
     pub const TEXT_SHIFT: u32 = 8;
     /// The transfer bypasses the page cache (`O_DIRECT`).
     pub const DIRECT: u16 = 1;
-    /// The data is on the disk before the call returns.
+    /// The data of the transfer is on the disk before the call returns (`O_DSYNC`, which `O_SYNC` includes).
     pub const SYNC: u16 = 2;
     /// The write was at the end of the file.
     pub const APPEND: u16 = 4;
@@ -116,7 +117,7 @@ pub mod flag {
     pub const FOUND: u16 = 32;
     /// The removed name was the file's last one.
     pub const LAST_NAME: u16 = 64;
-    /// Touches of the mapping's pages are recorded.
+    /// The shim also records the touches of this mapping's pages.
     pub const FOLLOWED: u16 = 128;
 }
 
@@ -143,15 +144,15 @@ pub mod advice {
 pub enum Blind {
     /// A raw system call that reads or writes.
     RawCall = 0,
-    /// `io_uring_setup` through `syscall`.
+    /// A call of `io_uring_setup` by libc's function `syscall`.
     IoUring = 1,
     /// A descriptor whose number is too high for the shim's table of descriptors.
     HighDescriptor = 2,
-    /// A mapping for which the shim's table of mappings has no free entry.
+    /// A mapping that found no free entry in the shim's table of mappings.
     ManyMappings = 3,
     /// A mapping of a file whose touches are not recorded.
     Mapping = 4,
-    /// `io_submit` through `syscall`.
+    /// A call of `io_submit` through the function `syscall`.
     Aio = 5,
 }
 
@@ -161,14 +162,14 @@ pub const BLINDS: usize = 8;
 /// The header of the ring: the fields in shared memory before the ring's slots.
 #[repr(C, align(4096))]
 pub struct Header {
-    /// The value [`MAGIC`], by which the ring and its version are recognised.
+    /// The value [`MAGIC`], by which a reader recognises a ring of this version.
     pub magic: AtomicU64,
     /// Number of slots of the ring, a power of two.
     pub slots: AtomicU64,
-    /// Time from which the times of all events count: a value of `CLOCK_MONOTONIC`, ns.
+    /// Value of `CLOCK_MONOTONIC`, ns, from which the time of each event is counted.
     pub start_ns: AtomicU64,
-    /// Largest number of mapped pages that a process may access without a fault at a time. With 0, touches of mapped
-    /// pages are not recorded.
+    /// Largest number of mapped pages that are open to a process at a time: the process can access an open page without
+    /// a fault, and the shim does not notice the access. With 0, touches of mapped pages are not recorded.
     pub pages_open: AtomicU64,
     /// 1 if the recorder has ended, or if a recorded process has stopped waiting for the recorder; otherwise 0.
     pub closed: AtomicU64,
@@ -189,7 +190,7 @@ pub struct Header {
     pub blind: [AtomicU64; BLINDS],
 }
 
-/// A slot of the ring.
+/// A slot of the ring (the ring buffer for events). It holds an event, or a part of the text of an event.
 #[repr(C)]
 pub struct Slot {
     words: [AtomicU64; 4],
@@ -217,15 +218,16 @@ pub struct Event {
     pub handle: u32,
 }
 
-/// Returns the first word of slot number `number` of the ring, once an event fills the slot: the lap of the ring, the
-/// event's kind and its thread.
+/// Returns the value of the first word of slot `number` of a ring with `slots` slots, when the slot holds an event. The
+/// word contains the number of the lap around the ring, the event's kind, and its thread.
 fn first_word(number: u64, slots: u64, kind: u8, thread: u32) -> u64 {
     let lap = (number / slots + 1) & 0xff_ffff;
     lap | u64::from(kind) << 24 | u64::from(thread) << 32
 }
 
 impl Slot {
-    /// Fills the slot with the number `number` of a ring of `slots` with an event.
+    /// Writes `event` into this slot, as slot number `number` of a ring that has `slots` slots. Slots are numbered on
+    /// from lap to lap of the ring.
     pub fn fill(&self, number: u64, slots: u64, event: &Event) {
         self.words[1].store(event.time_ns << 16 | u64::from(event.flags), Ordering::Relaxed);
         self.words[2].store(event.offset, Ordering::Relaxed);
@@ -246,7 +248,7 @@ impl Slot {
         self.words[0].store(first, Ordering::Release);
     }
 
-    /// Returns whether the slot with the number `number` is filled.
+    /// Returns whether the event or text with the number `number` fills this slot of a ring of `slots` slots.
     pub fn is_filled(&self, number: u64, slots: u64) -> bool {
         let first = self.words[0].load(Ordering::Acquire);
         first & 0xff_ffff == (number / slots + 1) & 0xff_ffff
@@ -278,12 +280,13 @@ impl Slot {
     }
 }
 
-/// Returns the number of slots that `bytes` bytes of text take, at most [`TEXT_SLOTS_MAX`].
+/// Returns the number of slots that a text of `bytes` bytes takes. The result is [`TEXT_SLOTS_MAX`] if the text is
+/// longer than that many slots; the rest of the text is then cut off.
 pub fn text_slots(bytes: usize) -> u64 {
     (bytes.div_ceil(TEXT_BYTES) as u64).min(TEXT_SLOTS_MAX)
 }
 
-/// The facts about an opened file that precede the path in the text of an event [`Kind::Open`].
+/// Facts about an opened file. In the text of an event [`Kind::Open`], they stand before the file's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenText {
     /// Inode number of the file.
@@ -297,10 +300,10 @@ pub struct OpenText {
 }
 
 impl OpenText {
-    /// Number of bytes that the facts take before the path.
+    /// Number of bytes that these facts about the file take in the text of an event. The path follows them.
     pub const BYTES: usize = 24;
 
-    /// Returns the facts about the file as bytes.
+    /// Returns the facts about the opened file as bytes, to be put before its path.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.inode.to_le_bytes());

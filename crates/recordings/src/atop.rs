@@ -176,7 +176,7 @@ fn is_since_start(block: &Block<'_>, header_line: &Line<'_>) -> bool {
     says_so || (longest_other > 0.0 && own > 10.0 * longest_other)
 }
 
-/// Adds the fields from a line such as `MEM | tot 15.5G | free 201.3M |`.
+/// Adds the known figures on a line such as `MEM | tot 15.5G | free 201.3M |` to the sample that is being built.
 fn add_fields(building: &mut Building, line: &str) {
     let mut fields = line.split('|').map(str::trim);
     let label = fields.next().unwrap_or_default();
@@ -210,8 +210,9 @@ fn labelled<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, &'t str, f64, f64,
         .and_then(|()| Some((*label, *host, seconds_of_day(time)?, number(seconds)?, rest)))
 }
 
-/// Fields that are read. Each has the label of its line, its position after the interval (counted from 0), and the name
-/// that it gets in a sample. Sizes are in pages; the field at position 0 is the size of a page, bytes.
+/// The fields that are read from lines of `atop -P`. An entry has the label of the line, the position of the field
+/// among the words after the interval (from 0), and the name of the figure in a sample. Sizes are in pages; the field
+/// at position 0 is the size of a page, bytes.
 const PLACES: [(&str, usize, &str); 14] = [
     ("PAG", 1, "pgscan"),
     ("PAG", 2, "allocstall"),

@@ -1,6 +1,6 @@
-//! Readers of `collectl`: of lines for plots (`-P`), and of terminal output, short or with `--verbose`.
+//! Readers of the output of `collectl`: lines for plots (`-P`), and terminal output, short or with `--verbose`.
 //!
-//! Samples have the column names of `sar`, so that the rules of `doctor` need no other names.
+//! The columns of the samples get the names that `sar` uses, so that the rules of `doctor` need no other names.
 
 use super::format::{Format, Recording, Told};
 use super::looks::size_kib;
@@ -21,7 +21,8 @@ pub const PLOT: Format = Format {
     read,
 };
 
-/// Columns about memory, each with its name in `sar`. Rates are in pages per second.
+/// Names of collectl's columns about memory, each with the name of the same figure in `sar`. Rates are in pages per
+/// second.
 const COLUMNS: [(&str, &str); 14] = [
     ("[MEM]Tot", "kbmemtotal"),
     ("[MEM]Free", "kbmemfree"),

@@ -14,8 +14,8 @@ pub struct Format {
     /// Returns whether a block (consecutive lines in this format) begins at the first of the given lines. The function
     /// may also look at the lines after the first.
     pub begins: fn(&[Line<'_>]) -> bool,
-    /// Returns whether a line certainly belongs to a block in this format that began before it. No block in another
-    /// format then begins at the line.
+    /// Returns whether a line can only be a further line of a block in this format. Then no block in another format
+    /// begins at the line.
     pub holds: fn(&str) -> bool,
     /// Reads a block (lines in this format). Lines that do not belong to the format are left out, and added to the
     /// [`LeftOut`].
@@ -44,15 +44,15 @@ pub struct Recording {
     pub samples: Vec<Sample>,
     /// Figures of disks, by the disk's name.
     pub disks: BTreeMap<String, Vec<Figures>>,
-    /// True if the text states the length of each sample.
+    /// True if the text states the times of the samples, from which their lengths follow.
     pub has_times: bool,
     /// Facts that the reader assumed because the text does not state them.
     pub assumed: Vec<String>,
 }
 
 impl Recording {
-    /// Appends a later recording from the same computer. If times of `later` are earlier than those of this recording,
-    /// they are moved by whole days.
+    /// Appends a later recording from the same computer. If the times of `later` begin before the last time of this
+    /// recording, as many whole days are added to them as are needed.
     pub fn append(&mut self, later: Self) {
         const DAY: f64 = 86_400.0;
         let last = self.samples.iter().rev().find_map(|sample| sample.at_s);

@@ -43,7 +43,7 @@ pub const ALL: &[&Format] = &[
 /// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
-    /// The name of the file.
+    /// The name of the file that was read.
     pub file: String,
     /// The contents of the file's blocks (lines in one format each), with the number of each block's first line.
     pub told: Vec<(usize, Told)>,
@@ -315,7 +315,8 @@ waiting for 1 second sample...
         "Thanks in advance!",
     ];
 
-    /// Returns a text as a user may have pasted it.
+    /// Returns `text` with random changes, as it may be after a user has copied it: lines around it, quote marks, line
+    /// numbers, terminal control sequences, and other line ends or encodings.
     fn pasted(text: &str, random: &mut Random) -> Vec<u8> {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         for _ in 0..random.below(6) {

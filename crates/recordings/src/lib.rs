@@ -94,10 +94,10 @@ impl Figures {
 impl Index<&str> for Figures {
     type Output = f64;
 
-    /// Returns the figure of a column.
+    /// Returns the figure in the column `name`.
     ///
     /// # Panics
-    /// When there is no such column.
+    /// When there is no column `name`.
     fn index(&self, name: &str) -> &f64 {
         let mut all = self.0.iter().flat_map(|(names, figures)| names.iter().zip(figures));
         let found = all.find_map(|(column, figure)| (column == name).then_some(figure));
@@ -148,8 +148,9 @@ fn walk(folder: &Path, depth_max: usize, above: &mut Vec<PathBuf>, found: &mut V
 /// Extensions of packed files that are recognised but not read.
 const OTHERWISE_PACKED: [&str; 4] = [".xz", ".bz2", ".zst", ".lzma"];
 
-/// Returns the path without its last extension if the file is packed in a way that cannot be read. Returns none for any
-/// other file, and also if the same folder has the file unpacked or packed with gzip.
+/// Returns the path without its last extension if the file is packed in a way that cannot be read, such as `.xz`.
+/// Returns `None` for other files, and also if the same folder has a readable copy of the file: unpacked, or packed
+/// with gzip.
 #[must_use]
 pub fn otherwise_packed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;

@@ -42,7 +42,8 @@ pub struct Benchmark {
     pub name: String,
     /// The directory of the benchmark's logs.
     pub folder: PathBuf,
-    /// The part of the names of log files that names the run; none if their names do not contain the run.
+    /// The run's name as it appears in the names of log files. `None` if the names of log files do not contain it, as
+    /// in newer versions.
     pub suffix: Option<String>,
     /// User, system and elapsed time, s, as the shell's `time` printed them.
     pub times: Option<[f64; 3]>,
@@ -83,7 +84,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Makes the counters of a moment. The list of names is shared with `earlier` if the names are equal.
+    /// Makes the counters of one sample of `/proc/vmstat`. If the sample `earlier` has the same names in the same
+    /// order, both share one list of names.
     #[must_use]
     pub fn of(counters: &Vmstat, earlier: Option<&Self>) -> Self {
         let known = earlier.filter(|earlier| earlier.names.iter().eq(counters.keys()));
@@ -126,7 +128,7 @@ pub fn read_all(folder: &Path) -> Result<Recorded, Wrong> {
     Ok(all)
 }
 
-/// A `tests-timestamp` file: the folder that it is in, and the run's name if the file's name contains it.
+/// A `tests-timestamp` file: its folder, and the name of the run if the file is called `tests-timestamp-NAME`.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Log {
     folder: PathBuf,
@@ -468,7 +470,8 @@ fn pair_of([first, second]: [Option<u64>; 2]) -> Option<[u64; 2]> {
     first.zip(second).map(|(first, second)| [first, second])
 }
 
-/// Stores total swap or free swap, pages, in `swap`, if the line of `/proc/meminfo` states one of them.
+/// Reads a line of `/proc/meminfo`. `SwapTotal` is stored as the first value of `swap` and `SwapFree` as the second, in
+/// pages. Other lines change nothing.
 fn add_swap(line: &str, swap: &mut [Option<u64>; 2]) {
     for (name, pages) in ["SwapTotal:", "SwapFree:"].into_iter().zip(swap) {
         let kib = line.strip_prefix(name).and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -508,7 +511,8 @@ fn is_level(name: &str) -> bool {
     name.starts_with("nr_") || name == "workingset_nodes"
 }
 
-/// Reads name and value from a line of `/proc/vmstat`. A level that is negative for a moment becomes 0.
+/// Reads name and value from a line of `/proc/vmstat`. A gauge such as `nr_dirty` may be negative for a moment; it is
+/// then read as 0. Returns `None` if the line has another form.
 fn pair(line: &str) -> Option<(String, u64)> {
     let (name, value) = line.split_once(' ')?;
     let value: i128 = value.trim().parse().ok()?;
@@ -622,7 +626,7 @@ finish :: 181
         fs::write(path, text).unwrap();
     }
 
-    /// Returns all benchmarks in a directory whose logs have no faults.
+    /// Reads all benchmarks in a directory, and their monitors. Checks that no log has a fault.
     fn all_of(folder: &Path) -> Vec<(Benchmark, Monitors)> {
         let Recorded { benchmarks, mut wrong } = read_all(folder).unwrap();
         let found = benchmarks.into_iter().map(|it| (it.clone(), it.monitors(&mut wrong))).collect();

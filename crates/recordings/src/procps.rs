@@ -70,8 +70,8 @@ fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
 /// The interval that is assumed if none is stated, s: that of `vmstat 1`.
 pub(super) const EVERY_S: f64 = 1.0;
 
-/// Columns in the order in which all versions print them. Before procps 3.3 there was no `st`, and before 4.0.4 no
-/// `gu`.
+/// The columns of `vmstat`, in the order in which all its versions print them. Before procps 3.3 there was no `st`, and
+/// before 4.0.4 no `gu`.
 const COLUMNS: [&str; 18] =
     ["r", "b", "swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa", "st", "gu"];
 
@@ -221,7 +221,7 @@ impl Heading {
     }
 }
 
-/// A line of figures, with the words before and behind them.
+/// A line of figures: the words before the figures, the figures, and the words after them.
 struct Row<'w, 't> {
     before: &'w [&'t str],
     figures: &'w [&'t str],
@@ -229,8 +229,8 @@ struct Row<'w, 't> {
 }
 
 impl<'w, 't> Row<'w, 't> {
-    /// Finds the figures in a line. They stand after `stamp` words, or after words that state a time. Returns none if
-    /// the line has no figures.
+    /// Splits the words of a line at its figures: `columns` numbers in a row. They begin after `stamp` words, or else
+    /// after words that include a time of day. Returns none if the line has no figures.
     fn of(words: &'w [&'t str], stamp: usize, columns: usize) -> Option<Self> {
         let is_it = |at: &usize| {
             let figures = words.get(*at..at + columns);
@@ -282,7 +282,7 @@ fn clock_of(words: &[&str]) -> Option<f64> {
     words.iter().find_map(|word| seconds_of_day(time_in(word))).filter(|_| is_date)
 }
 
-/// Returns whether a line is one that archives of OSWatcher and ExaWatcher have before the figures.
+/// Returns whether a line is one of those that OSWatcher and ExaWatcher write into their archives before the figures.
 fn is_of_archive(words: &[&str]) -> bool {
     const NAMES: [&str; 5] = ["zzz", "SNAP_INTERVAL", "CPU_CORES", "VCPUS", "OSWBB_ARCHIVE_DEST"];
     match words {
@@ -308,7 +308,8 @@ struct Reader {
     stamp: usize,
     is_average: bool,
     samples: Vec<Sample>,
-    /// The figures of the average since boot. A later line that repeats the average is recognised by them.
+    /// The figures on the line that shows averages since boot. If another recording follows, its first line shows
+    /// nearly the same averages, and is recognised by them.
     average: Option<Figures>,
     /// The time of the previous line of figures, s.
     earlier: Option<f64>,
@@ -321,8 +322,8 @@ struct Reader {
     every_s: f64,
     command: Command,
     is_by_number: bool,
-    /// True if the previous line is a heading that may begin another recording, so that the next line may be an
-    /// average.
+    /// True if the previous line is a heading. Another recording may begin there; the next line of figures may then be
+    /// an average since boot.
     may_be_average: bool,
     /// Number of lines of figures with a time.
     timed: usize,
@@ -333,8 +334,9 @@ struct Reader {
 const LINES_OF_TERMINAL_MIN: usize = 10;
 
 impl Reader {
-    /// Begins a block of figures after a heading. A repeated heading begins another recording if other text stands
-    /// before it, or if it comes after fewer lines than a terminal has.
+    /// Takes in a heading, which names the columns of the lines after it. The heading begins another recording if it
+    /// differs from the last one, if other text stands before it, or if it follows fewer samples than a terminal has
+    /// lines.
     fn head(&mut self, heading: Heading, stamp: usize, number: usize) {
         let since_last = self.last.map_or(usize::MAX, |last| number - last);
         let is_new = self.heading.words != heading.words
@@ -495,7 +497,7 @@ fn finish(
 const TOO_SMALL_KIB: f64 = 2048.0;
 
 /// If the sum of free memory and caches is below this number, and some size is no multiple of 4, the sizes may be in
-/// MiB. The number means 256 GiB in MiB, and 256 MiB in KiB.
+/// MiB. As a number of MiB, it is 256 GiB; as a number of KiB, it is 256 MiB.
 const MAY_BE_MIB: f64 = 262_144.0;
 
 /// Smallest ratio of used swap to free memory and caches at which sizes whose unit is unclear are taken to be in KiB,
@@ -505,7 +507,8 @@ const MOST_IN_SWAP: f64 = 8.0;
 /// Largest plausible rate of swapping, MiB/s. Swap in compressed memory reaches this rate.
 const SWAP_MIB_PER_S: f64 = 16_384.0;
 
-/// Converts sizes to KiB from the command's unit, or from MiB if KiB would be implausible.
+/// Converts the sizes in `samples` to KiB. `unit` is the number of KiB in the unit that the command sets with `-S`. If
+/// `unit` is none, the sizes count as KiB, or as MiB where KiB would be implausible.
 fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>) {
     let sizes = |sample: &Sample| SIZES.map(|name| sample.values.get(name).unwrap_or_default());
     let most = samples.iter().map(|sample| sizes(sample)[1..].iter().sum::<f64>()).fold(0.0, f64::max);
@@ -575,7 +578,7 @@ mod tests {
     use super::*;
     use crate::formats::{Document, read as read_text};
 
-    /// Output of Debian's procps 4.
+    /// Output of `vmstat` of procps 4, from Debian.
     const PRINTED: &str = "\
 procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
  r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st

@@ -20,8 +20,8 @@ pub const SAR: Format = Format {
     read: read_block,
 };
 
-/// Columns by which a block is recognised. Each has the option with which `sar` prints the block, and whether the block
-/// is about memory.
+/// Columns by which a block of the output is recognised. Each entry has the column's name, the option with which `sar`
+/// prints the block, and `true` if the block is about memory.
 const BLOCKS: [(&str, &str, bool); 34] = [
     ("pgpgin/s", "-B", true),
     ("majflt/s", "-B", true),
@@ -198,8 +198,9 @@ impl Headings {
         });
     }
 
-    /// Returns whether a line has averages. Such a line begins with a word, in any language, in place of a time. The
-    /// names of a known heading follow, or figures below a known heading.
+    /// Returns whether a line has averages. Such a line begins with a word (`Average:`, in any language) where other
+    /// lines have a time. After the word come the same column names as in an earlier heading, or as many figures as an
+    /// earlier heading has columns.
     fn is_average(&self, words: &[&str]) -> bool {
         self.met.iter().any(|names| {
             let Some((lead, rest)) = words.len().checked_sub(names.len()).map(|at| words.split_at(at)) else {
@@ -220,7 +221,8 @@ type Moment = (usize, u64);
 #[derive(Default)]
 struct Reader {
     headings: Headings,
-    /// The option that prints the current block, and whether the block is read.
+    /// The current block, named by the option of `sar` that prints it, and `true` if this reader uses the block's
+    /// figures.
     block: Option<(&'static str, bool)>,
     day: usize,
     title: Vec<String>,
@@ -236,9 +238,9 @@ struct Reader {
 const DAY: f64 = 86_400.0;
 
 impl Reader {
-    /// Returns the moment of a line with the time of day `time`, in seconds since the midnight before the recording
-    /// began. If the current heading or the previous line has the same time of day, the line is of the same moment.
-    /// Otherwise the line is taken to be of the first day.
+    /// Returns the moment of a line, in seconds since the midnight before the recording began. `time` is the time of
+    /// day of the line, s. If the current heading or the previous line has the same time of day, the line is of the
+    /// same moment. Otherwise the line is taken to be of the first day.
     fn place(&self, time: f64) -> f64 {
         let known = [self.heading_at, self.now].into_iter().flatten();
         known.into_iter().find(|known| known.rem_euclid(DAY) == time).unwrap_or(time)
@@ -251,7 +253,8 @@ impl Reader {
         (self.heading_at, self.began, self.now) = (Some(at), Some(at), None);
     }
 
-    /// Advances the reader to the time of a line.
+    /// Begins the sample of the time `time`, a time of day, unless the reader is at this time already. Computes the
+    /// length of the sample's interval from the time of the sample before.
     fn advance(&mut self, time: f64) {
         if self.now.is_none_or(|now| now.rem_euclid(DAY) != time) {
             let began = self.now.or(self.began).unwrap_or(time);
@@ -369,7 +372,8 @@ fn read_block(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wr
     Ok(told)
 }
 
-/// The reason given when a title is left out because no figures of memory follow.
+/// The message about an input that has a title of `sar` (its first line, with kernel and computer) but no figures of
+/// memory.
 const NOTHING: &str = "expected figures of `sar -B`, -W, -r or -S below, and found none (`iostat`, `mpstat` and `pidstat` have the same title, \
                        and tell nothing of memory)";
 
@@ -385,7 +389,7 @@ mod tests {
     use super::*;
     use crate::formats::{Document, read as read_text};
 
-    /// Output of sysstat 12.
+    /// Output of `sar` (sysstat 12), from which the tests read.
     const PRINTED: &str = "\
 Linux 6.18.44 (vm) \t11/25/26 \t_x86_64_\t(2 CPU)
 
@@ -425,7 +429,8 @@ Average:         1.50      0.00
         assert_eq!((samples[0].at_s, samples[0].line), (Some(55_026.0), 4));
     }
 
-    /// Returns the text with its times written in another form.
+    /// Returns the recording [`PRINTED`] with the time at the start of each line written by `write`, which gets hours,
+    /// minutes and seconds.
     fn retimed(write: impl Fn(u32, u32, u32) -> String) -> String {
         let one = |line: &str| match line
             .get(..8)

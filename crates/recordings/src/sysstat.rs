@@ -35,7 +35,8 @@ pub const IOSTAT: Format = Format {
     read: read_block,
 };
 
-/// Names of columns of `iostat`. In each version of it, one of them is the first column after a device's name.
+/// Names of columns of `iostat`. In the output of every version, the first column after a device's name has one of
+/// these names.
 const FIRST: [&str; 6] = ["tps", "rrqm/s", "r/s", "d/s", "f/s", "rsec/s"];
 
 /// The position of the device's name in the lines below a heading.
@@ -47,8 +48,8 @@ enum Device {
     Last,
 }
 
-/// Returns the position of the device's name below a heading, and the names of the columns. Returns none if the words
-/// are no heading.
+/// Returns what the heading `words` says of the lines below it: the position of the device's name, and the names of the
+/// columns. Returns `None` if the words are no heading.
 fn heading_of<'w, 't>(words: &'w [&'t str]) -> Option<(Device, &'w [&'t str])> {
     let of_disks = |names: &[&str]| names.first().is_some_and(|name| FIRST.contains(name)) && names.len() > 1;
     if let Some((last, names)) = words.split_last()
@@ -81,7 +82,7 @@ fn is_heading(words: &[&str]) -> bool {
 /// Samples of `iostat`, grouped by device.
 #[derive(Debug, Default)]
 struct Reports {
-    /// Samples from all reports of each recording except its first one.
+    /// Samples by device. For each recording, they are taken from all of its reports except the first report.
     later: BTreeMap<String, Vec<Figures>>,
     /// Samples from the first report of each recording, by device. They are averages since boot.
     averages: BTreeMap<String, Vec<Figures>>,
@@ -160,8 +161,7 @@ fn reports<'a>(
     reports
 }
 
-/// Returns whether a line stands between reports of devices: it is a time or a title, or the heading or the figures of
-/// the table of CPUs.
+/// Returns whether a line separates two reports of devices: it is a time, a title, or a line of the table of CPUs.
 fn is_between_reports(words: &[&str], place: Device) -> bool {
     let first = match place {
         Device::First(stamp) => words.get(stamp),

@@ -71,7 +71,8 @@ impl Block<'_> {
         self.commands.iter().rev().find(|(at, _)| *at < number).map(|(_, command)| command.as_str())
     }
 
-    /// Returns the last command typed before line `number` that runs `tool`; none if there is none.
+    /// Returns the last of the commands that were typed before line `number` and that run the program `tool`; none if
+    /// there is no such command.
     #[must_use]
     pub fn command_before(&self, number: usize, tool: &str) -> Option<&str> {
         let before = self.commands.iter().rev().filter(|(at, _)| *at < number);
@@ -83,17 +84,17 @@ impl Block<'_> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(BTreeMap<usize, String>);
 
-/// Largest number of lines, left out for one reason, that [`LeftOut::told`] lists by their numbers. Of more lines, it
-/// gives only the count, and the first and last number.
+/// Largest number of line numbers that [`LeftOut::told`] lists for one reason. If more lines were left out for this
+/// reason, it gives only their count, and the numbers of the first and the last.
 const NAMED_MAX: usize = 3;
 
 impl LeftOut {
-    /// Notes that line `number` was left out, with the reason.
+    /// Records that line `number` was left out, and the reason. A reason that was recorded earlier for this line stays.
     pub fn note(&mut self, number: usize, reason: impl Into<String>) {
         self.0.entry(number).or_insert_with(|| reason.into());
     }
 
-    /// Notes that a line belongs to no format.
+    /// Records that a line was left out because it belongs to no format. A blank line is not recorded.
     pub fn line(&mut self, line: &Line<'_>) {
         if !line.is_blank() {
             self.note(line.number, "a note");
@@ -106,7 +107,7 @@ impl LeftOut {
         self.0.is_empty()
     }
 
-    /// Returns the numbers of the lines with their reasons, in the order of lines.
+    /// Returns the number of each line that was left out, and the reason, in the order of the lines.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &str)> {
         self.0.iter().map(|(number, reason)| (*number, reason.as_str()))
     }
@@ -172,7 +173,8 @@ impl<'t> Text<'t> {
         true
     }
 
-    /// Removes prompts, and lines that surround recordings. Returns whether the line is to be kept.
+    /// Returns `false` if the line is not output of a tool, such as a prompt with a command, and is to be left out.
+    /// Otherwise removes marks such as `^C` from the line's end, and returns `true`.
     fn keep_unprompted(&mut self, line: &mut Line<'t>) -> bool {
         let Some(Prompt { what, command }) = prompt::of(&line.text) else {
             self.commands.extend(prompt::mentioned(&line.text).map(|command| (line.number, command)));
@@ -190,7 +192,7 @@ impl<'t> Text<'t> {
     }
 }
 
-/// Removes quoting marks from a line.
+/// Removes the marks of a quotation (`>`, `|`) from the start of a line, and the bars of a table.
 fn unquote(line: &mut Line<'_>) {
     let unquoted = unquoted(&line.text);
     if unquoted.len() < line.text.len() {
@@ -254,7 +256,8 @@ fn numbered(line: &str) -> Option<(usize, usize)> {
 
 /// Removes line numbers from a paragraph in which each line has the next number (`cat -n`) or a later one (`grep -n`).
 ///
-/// A column of increasing figures, such as processes by number, has a heading without a number and is kept.
+/// A column of increasing figures, such as process numbers, is not taken for line numbers, because the heading above it
+/// has no number.
 fn strip_numbers(lines: &mut [Line<'_>]) {
     let mut at = 0;
     while at < lines.len() {

@@ -31,8 +31,8 @@ fn is_heading(line: &str) -> bool {
     are_names(["total", "merged", "sectors", "ms"]) || line.contains("-reads-") && line.contains("-writes-")
 }
 
-/// Splits a line into the disk's name, its figures, and the words of a time after them; none if the line has no
-/// figures of a disk.
+/// Splits the words of a line into the disk's name, its figures, and the words of the date and time that may follow.
+/// Returns none if the line does not have the figures of a disk.
 fn row_of<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, [f64; FIGURES], &'w [&'t str])> {
     let (name, rest) = words.split_first()?;
     let figures: Vec<f64> =
@@ -43,7 +43,7 @@ fn row_of<'w, 't>(words: &'w [&'t str]) -> Option<(&'t str, [f64; FIGURES], &'w 
     (number(name).is_none() && behind.len() <= 2).then_some((name, figures, behind))
 }
 
-/// The figures in the previous line about a disk.
+/// The figures of the latest line about one disk. A later line about this disk is compared with them.
 struct Last {
     figures: [f64; FIGURES],
     at_s: Option<f64>,

@@ -1,8 +1,9 @@
-//! Summarises a table of figures in a sentence or two: the figures of its main row, and which columns are better.
+//! Summarises a table of figures in a sentence or two: the figures of its first main row, and which columns are better.
+//! (An experiment names its main rows.)
 //!
-//! [`Answer::render`] is the short report: the sentences, bars of the main row, the main rows, and how to see the rest.
-//! If the table has few columns, the report fits a screen of 80 by 40 characters. Reports in Markdown and on pages
-//! begin with [`Answer::sentences`].
+//! [`Answer::render`] is the short report: these sentences, a bar for each column's figure in the first main row, a
+//! table of all main rows that fit, and how to see the rest. If the table has few columns, the report fits a screen of
+//! 80 by 40 characters. Reports in Markdown and on pages begin with [`Answer::sentences`].
 
 use super::grid::{self, Cell, Grid, Look, Tone};
 use super::percent::PercentRule;
@@ -28,7 +29,7 @@ const NAMED_MAX: usize = 4;
 /// Length of the longest bar, characters. It is not larger on a wide screen, since longer bars show no more.
 const BAR_MAX: usize = 50;
 
-/// Smallest space for bars, characters. With less space no bars are drawn.
+/// Smallest width in which bars are drawn, characters. If there is less room, the answer has no bars.
 const BAR_MIN: usize = 8;
 
 /// The answer that a table of figures gives: whether each other column is better than the first column in the main row.
@@ -163,8 +164,8 @@ impl<'t> Answer<'t> {
         }
     }
 
-    /// Returns the parts of a sentence that give the number of columns for each verdict, and the smallest and the
-    /// largest median.
+    /// Returns the parts of a sentence about one row: how many columns have each verdict, how many columns failed, and
+    /// which columns have the smallest and the largest median in this row.
     fn counts(&self, comparisons: &[(usize, Comparison)]) -> Vec<String> {
         let Self { table, row, names } = self;
         let is_known = comparisons.iter().any(|(_, it)| it.is_known());
@@ -220,8 +221,9 @@ impl<'t> Answer<'t> {
         Some(format!("{coverage} interval {} to {}{unit}", ends[0], ends[1]))
     }
 
-    /// Returns the factor that converts a difference from the figure `from` to percent or points, and the name of this
-    /// unit. Returns none if the unit would be percent and `from` is 0, since no percentage of 0 can be stated.
+    /// Returns a factor and a unit. A difference to the figure `from`, multiplied by the factor, is in this unit:
+    /// percent of `from`, or points. Returns none if the unit would be percent and `from` is 0, since no percentage of
+    /// 0 can be stated.
     fn scale(&self, from: f64) -> Option<(f64, &'static str)> {
         if PercentRule::default().of(self.row.format, &self.row.unit) == PercentRule::Points {
             return Some((1.0, " points"));
@@ -229,7 +231,8 @@ impl<'t> Answer<'t> {
         (from != 0.0 && from.is_finite()).then(|| (100.0 / from.abs(), "%"))
     }
 
-    /// Returns at most `most` of the main rows, in the order of the table. The row of the answer is always among them.
+    /// Returns at most `most` of the main rows, in the order of the table. The first main row, which the answer is
+    /// about, is always among them.
     fn rows(&self, most: usize) -> Vec<&'t TableRow> {
         let names = &self.table.main_rows;
         let rows = self.table.rows.iter().filter(|row| names.contains(&row.name));
@@ -239,7 +242,8 @@ impl<'t> Answer<'t> {
         self.table.rows.iter().filter(|row| kept.iter().any(|it| std::ptr::eq(*it, *row))).collect()
     }
 
-    /// Returns the short report as text: the answer and the main rows.
+    /// Returns the short report as text: the sentences of the answer, the bars, and a table of the main rows. If the
+    /// report would be longer than a screen, the table is shortened or left out.
     #[must_use]
     pub fn render(&self, show: Show) -> String {
         let look = show.look;
@@ -265,7 +269,8 @@ impl<'t> Answer<'t> {
         parts.join("\n") + &rest + if rest.is_empty() { &foot } else { foot.trim_start_matches('\n') }
     }
 
-    /// Returns at most `most` of the main rows as text. Rows with the same unit stand together.
+    /// Returns a table, as text, of at most `most` of the main rows. Rows with the same unit stand together, below
+    /// their unit.
     fn figures(&self, most: usize, show: Show) -> String {
         let heads = Heads::of(&self.table.columns).own.into_iter().map(|name| Cell::new(name, Tone::Heading));
         let head = std::iter::once(Cell::default()).chain(heads).collect();

@@ -59,16 +59,16 @@ impl Look {
 /// The meaning of a cell, which its colour shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
-    /// No special meaning.
+    /// The cell has none of the other meanings.
     #[default]
     Plain,
     /// The cell is a heading.
     Heading,
-    /// Better than the baseline.
+    /// The cell's value is better than the baseline's.
     Better,
-    /// Worse than the baseline.
+    /// The cell's value is worse than the baseline's.
     Worse,
-    /// Less important than its neighbours.
+    /// The cell is less important than its neighbours.
     Faint,
 }
 
@@ -165,8 +165,8 @@ impl Grid {
         cells.flat_map(|cell| cell.text.lines()).map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
-    /// Returns the column whose text is wrapped if a block with `columns` is too wide: the widest text column. Returns
-    /// none if the block would not fit even with this column wrapped.
+    /// Returns the column whose text is wrapped to fit a block of `columns` into `width`: the widest of the text
+    /// columns. Returns none if the block would not fit even with this column wrapped.
     fn breaks(&self, columns: &[usize], width: u16) -> Option<usize> {
         let widest = columns.iter().copied().filter(|it| self.texts.contains(it)).max_by_key(|it| self.width(*it))?;
         let others =
@@ -253,7 +253,7 @@ pub fn hanging(lead: &str, text: &str, look: Look) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Returns a text of several paragraphs, which are separated by empty lines, broken at the width of the screen.
+/// Returns `text` with its lines broken at the width of the screen. `text` has paragraphs, separated by empty lines.
 #[must_use]
 pub fn prose(text: &str, look: Look) -> String {
     let paragraphs = text.split("\n\n").map(|paragraph| hanging("", paragraph, look));

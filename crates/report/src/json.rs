@@ -89,7 +89,7 @@ fn times_of(histogram: &Histogram) -> Value {
     json!({ "name": histogram.name, "values": values })
 }
 
-/// Returns a number as JSON: a whole number without a decimal point, null for a value that is no number.
+/// Returns a number as JSON: without a decimal point if it is whole; null for NaN and infinite values.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         return Value::from(value as i64);

@@ -1,8 +1,9 @@
-//! The percentages in brackets beside figures: positive is better.
+//! The percentages that tables show in brackets beside figures: the change from the baseline's figure. A positive
+//! percentage is an improvement.
 
 use figures::figure::{Better, Format};
 
-/// The rule that computes a percentage.
+/// The rule by which the percentage beside a figure is computed from the figure and the baseline's figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PercentRule {
     /// The rule of MMTests today. In tables, a change from zero shows as `new` and a change to zero as `gone`. A value
@@ -16,15 +17,16 @@ pub enum PercentRule {
     /// The rule of MMTests of 2010 and 2011: the change is relative to the new value, not to the baseline.
     #[value(name = "mmtests-2010")]
     Mmtests2010,
-    /// Percentage points: the difference of two shares. Under every rule, rows of [`Format::Points`] use points, as the
-    /// posting on stress-highalloc of 2012 does. Under [`PercentRule::Current`], all rows with a unit in percent use
-    /// points.
+    /// Percentage points: the difference of two shares. In a table with any rule, rows of [`Format::Points`] use
+    /// points, as the posting on stress-highalloc of 2012 does. In a table with [`PercentRule::Current`], all rows with
+    /// a unit in percent use points.
     #[value(skip)]
     Points,
 }
 
 impl PercentRule {
-    /// Returns the rule that applies to a row with this format and unit.
+    /// Returns the rule for a row with this format and unit in a table with the rule `self`: either `self` or
+    /// [`PercentRule::Points`].
     #[must_use]
     pub fn of(self, format: Format, unit: &str) -> Self {
         match format {
@@ -81,20 +83,21 @@ impl PercentRule {
         }
     }
 
-    /// Returns a change in the form in which tables show it in brackets.
+    /// Returns the text for a change, as it stands between brackets in tables. `change` is in percent or percentage
+    /// points.
     #[must_use]
     pub fn printed(self, change: f64) -> String {
         if self == Self::Points { points(change) } else { bracket(change) }
     }
 }
 
-/// Returns a percentage in the form in which tables show it in brackets.
+/// Returns a percentage as tables show it in brackets: with two decimals, followed by `%`.
 fn bracket(percent: f64) -> String {
     // If all digits are zeroes, no sign is shown either.
     format!("{:>6.2}%", if percent.abs() < 0.005 { 0.0 } else { percent })
 }
 
-/// Returns percentage points in the form in which tables show them in brackets.
+/// Returns a difference in percentage points as tables show it in brackets: with one decimal, followed by `pt`.
 fn points(points: f64) -> String {
     format!("{:>5.1}pt", if points.abs() < 0.05 { 0.0 } else { points })
 }
@@ -128,8 +131,8 @@ mod tests {
         assert_eq!(format!("{:.2}", Current.percent(Better::Higher, 250.0, 416.0)), "66.40");
     }
 
-    /// Checks that the points in the posting are computed again from its figures, even where the baseline is 0, so that
-    /// there is no ratio.
+    /// Checks that the changes in percentage points that the posting prints are computed again from its figures. Points
+    /// are differences, so this must also work for a baseline of 0, from which no ratio can be computed.
     #[test]
     fn every_point_of_the_posting_of_2012_is_recomputed() {
         let text = catalogue::embedded::text("experiments/highalloc/published.toml").unwrap();

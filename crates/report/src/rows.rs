@@ -43,7 +43,7 @@ fn missing(names: &[RowName], words: &[String]) -> Option<String> {
         .then(|| format!("no row has {} in its name, and no block is called so{near}", quoted(&missing, " or ")))
 }
 
-/// Largest number of rows with similar names in a message.
+/// Largest number of similar row names that an error message about an unknown row proposes.
 const NEAR_MAX: usize = 5;
 
 /// Returns the names of rows that have a part in common with one of `words`, exactly or nearly. The best match is
@@ -68,7 +68,7 @@ fn near<'n>(names: &'n [RowName], words: &[&str]) -> Vec<&'n str> {
     found.into_iter().map(|(_, name)| name).take(NEAR_MAX).collect()
 }
 
-/// Returns a list of all rows by block, for the end of a message. The name of a block matches all rows in it.
+/// Returns a text that lists all rows by group, for the end of a message.
 #[must_use]
 pub fn listed(names: &[RowName]) -> String {
     let mut blocks: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -100,16 +100,15 @@ pub fn means_any(names: &[RowName], word: &str) -> bool {
     names.iter().any(|RowName { group, name }| is_meant(group, name, word))
 }
 
-/// Returns whether a word matches a row. It does if it is a part of the row's name, or if it is the name of the row's
-/// block.
+/// Returns whether a word matches a row: the word is a part of the row's name, or is the name of the row's block.
 #[must_use]
 pub fn is_meant(group: &str, name: &str, word: &str) -> bool {
     contains(name, word) || group.to_lowercase() == word.to_lowercase()
 }
 
-/// Keeps only the rows that `words` match. A word matches rows with the word in their name, and rows of a block with
-/// this name. Case does not matter, and `.` matches any character. Other parts of the table stay, since the fingerprint
-/// covers the whole run. Returns a message about words that match no row, as [`fits`] does.
+/// Keeps only the rows that `words` match. A word matches a row if it is a part of the row's name, or if it is the name
+/// of the row's block. Case does not matter, and `.` matches any character. Other parts of the table stay, since the
+/// fingerprint covers the whole run. Returns a message about words that match no row, as [`fits`] does.
 ///
 /// # Errors
 /// When no word matches any row. All rows then stay, so that the results of the run are not lost.
@@ -117,11 +116,12 @@ pub fn keep(table: &mut Table, words: &[String]) -> Result<Option<String>, Strin
     keep_of_all([table], words)
 }
 
-/// Removes from several tables the rows that `words` do not match. A word need not match a row of every table. Returns
-/// a message about words that match no row of any table.
+/// Keeps in several tables only the rows that match one of `words`; keeps all rows if `words` is empty. A word need not
+/// match a row of every table. Returns a message that names the words which match no row of any table, if there are
+/// any.
 ///
 /// # Errors
-/// When no word matches any row of any table. All rows then stay.
+/// When no word matches any row of any table. The tables then stay as they are.
 pub fn keep_of_all<'t>(
     tables: impl IntoIterator<Item = &'t mut Table>,
     words: &[String],

@@ -4,13 +4,13 @@ use crate::table::{Column, TableHead};
 use figures::figure::{Better, Format, Row};
 use figures::scale::Scale;
 
-/// Returns a column for the kernel `id` on the simulator.
+/// Returns a column of a sample table, for runs of the kernel `id` on the simulator.
 #[must_use]
 pub fn column(id: &str) -> Column {
     Column { comparable: true, ..Column::new(id, "sim") }
 }
 
-/// Returns the head of a table for the workload `parallelio`, with a column for each kernel.
+/// Returns the head of a sample table (a report of the experiment `parallelio`), with a column for each kernel.
 #[must_use]
 pub fn head(kernels: &[&str], seeds: u64) -> TableHead {
     TableHead {

@@ -78,15 +78,16 @@ struct ReportEstimate {
     low: Option<f64>,
     high: Option<f64>,
     n: usize,
-    /// Probability that the interval contains the true value. Reports of earlier versions lack this key; their
-    /// intervals all have 95 %.
+    /// Probability that the interval from `low` to `high` contains the true value. Reports of earlier versions lack
+    /// this key: their intervals all have a probability of 95 %.
     #[serde(default, deserialize_with = "given")]
     coverage: Option<Option<f64>>,
     #[serde(default)]
     samples: Vec<(u64, Option<f64>)>,
 }
 
-/// Returns `Some` for a key that is present, even if its value is null.
+/// Deserializes a key that is present in the report. Returns `Some(None)` if its value is null, so that the key differs
+/// from one that is absent.
 fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<f64>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -144,7 +145,7 @@ pub fn names(tables: &[Table]) -> Vec<String> {
     tables.iter().map(name).collect()
 }
 
-/// Reads one report. `value` is the JSON value of `text`.
+/// Reads a text that holds one saved report. `value` is the text as parsed JSON. Fails if the JSON value is no report.
 fn one(value: &Value, text: &str) -> Result<Table, String> {
     check_kind(value)?;
     table_of(report_in(text)?).map_err(told)
@@ -239,8 +240,8 @@ fn check_kind(value: &Value) -> Result<(), String> {
     Err(told(what))
 }
 
-/// Parses a report or a list of reports from its text. The text was parsed to a [`Value`] before; it is parsed again
-/// because only errors in a text state a line.
+/// Parses a report or a list of reports from its text. The caller has already parsed the text to a [`Value`]. It is
+/// parsed again because errors state a line only when a text is parsed, not a [`Value`].
 fn report_in<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
     serde_json::from_str(text).map_err(told)
 }
@@ -333,8 +334,9 @@ fn row_of(row: ReportRow, columns: &[Column], seeds: &[u64]) -> Result<TableRow,
 }
 
 impl ReportEstimate {
-    /// Returns the figures of a cell: the estimate, and the value for each seed. A single value belongs to the report's
-    /// only seed.
+    /// Returns the figures of a cell of a saved report: the estimate over the seeds, and the value for each seed. If
+    /// the report states no values for seeds, and the estimate is of a single run, the estimate's median is taken as
+    /// the value for the report's seed (1 if the report names none).
     fn read(self, seeds: &[u64]) -> (Estimate, Vec<Sample>) {
         // A value that is no number is null in JSON.
         let [median, low, high] = [self.median, self.low, self.high].map(|value| value.unwrap_or(f64::NAN));
@@ -401,10 +403,10 @@ pub fn join(table: &mut Table, saved: Table, file: &str) {
     table.notes.extend(saved.notes.into_iter().map(|note| format!("{file}: {note}")));
 }
 
-/// Returns the index in `rows` of the table's row with which `row`, a row of a saved report, is joined. It is the row
-/// with the same group, name and unit, or else the only one with that name and unit in another group. Returns none if
-/// no row fits, or if several in other groups do. A row does not fit if it already has a value in the report's columns,
-/// which begin at `before`.
+/// Returns the index in `rows` of the table's row that takes the values of `row`, a row of a saved report. The two rows
+/// must have the same name and unit, and the table's row must have no value yet in the report's columns, which begin at
+/// `before`. A row of the same group is taken first. If there is none, the only such row of another group is taken.
+/// Returns none if no row fits, or if several rows of other groups fit.
 fn place_of(rows: &[TableRow], row: &TableRow, before: usize) -> Option<usize> {
     let is_free = |it: &TableRow| it.cells[before..].iter().all(|cell| cell.value.is_none());
     let fits = |it: &TableRow| it.name == row.name && it.unit == row.unit && is_free(it);

@@ -1,4 +1,4 @@
-//! Figures of all columns and seeds, which every report format shows.
+//! The table of a report: the figures of all columns and seeds. Every report format is made from it.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -15,7 +15,7 @@ use kit::words::counted;
 /// One column of a table: a kernel and the ground where it ran, such as the simulator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Column {
-    /// Unique name of the column: the name of the kernel, if this is enough.
+    /// Unique name of the column: the name of the kernel, unless several columns have this kernel.
     pub id: String,
     /// Name of the kernel.
     pub kernel: String,
@@ -35,10 +35,10 @@ pub struct Column {
     pub failed: Vec<Failed>,
 }
 
-/// The runs of a column that failed for the same reason.
+/// A reason for which runs of a column failed, and the number of these runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
-    /// The reason, without details that vary by seed.
+    /// The reason for which the runs failed, without details that vary by seed.
     pub why: String,
     /// Number of runs that failed for this reason.
     pub runs: usize,
@@ -101,13 +101,13 @@ impl Column {
 /// One row of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableRow {
-    /// Name of the row's block, as in [`Row`].
+    /// Name of the block of rows that contains this row, as in [`Row`].
     pub group: String,
     /// Name of the row, as in [`Row`].
     pub name: String,
     /// Unit of the figures, as in [`Row`].
     pub unit: String,
-    /// Better direction of the figures, as in [`Row`].
+    /// The direction in which the figures of the row are better: higher or lower, as in [`Row`].
     pub better: Better,
     /// Format of the figures, as in [`Row`].
     pub format: Format,
@@ -134,7 +134,8 @@ impl TableRow {
     }
 
     /// Returns the comparison of a column with the baseline. Returns none for the baseline itself, and if either column
-    /// has no value. Also returns none for a row whose figure is a moment, because some runs may not reach it.
+    /// has no value. Also returns none for a row that shows the time at which something happened ([`Format::Moment`]),
+    /// because it may not happen in some runs.
     #[must_use]
     pub fn comparison(&self, column: usize) -> Option<Comparison> {
         let is_moment = matches!(self.format, Format::Moment(_));
@@ -149,8 +150,8 @@ impl TableRow {
     }
 
     /// Returns the indices of the best columns: the column with the best median, and each column whose difference from
-    /// it may be chance. Returns no columns if that would be all columns, if neither direction of the row is better, or
-    /// if the row's figure is a moment.
+    /// it may be chance. Returns no columns in three cases: if that would be all columns, if neither higher nor lower
+    /// figures are better, or if the figure is the time at which something happened ([`Format::Moment`]).
     #[must_use]
     pub fn best(&self) -> Vec<usize> {
         let before = |a: f64, b: f64| match self.better {
@@ -257,7 +258,8 @@ impl Table {
         Self { experiment, machine, scale, seeds, fingerprint, columns, notes, main_rows, rows, histograms }
     }
 
-    /// Adds the rows of `rows` that the table lacks, with empty cells. They are rows of runs that count as failed.
+    /// Adds those of `rows` that the table does not have yet, with empty cells. `rows` come from runs whose figures do
+    /// not count because the runs failed.
     pub fn add_without_figures(&mut self, rows: &[Row]) {
         for row in rows {
             if self.rows.iter().all(|known| known.group != row.group || known.name != row.name) {
@@ -306,7 +308,7 @@ impl Table {
         self.columns.iter().any(|column| column.saved.is_some())
     }
 
-    /// Returns the line below a report for people: seeds, number of columns, machine, scale and fingerprint.
+    /// Returns the line that stands below a printed report: seeds, number of columns, machine, scale and fingerprint.
     #[must_use]
     pub fn footer(&self) -> String {
         let seeds = match self.seeds.as_slice() {
@@ -356,7 +358,7 @@ pub struct TableHead {
     pub seeds: Vec<u64>,
     /// Hash over the fingerprints of all simulated runs; none if no run was simulated.
     pub fingerprint: Option<u64>,
-    /// The columns.
+    /// The table's columns.
     pub columns: Vec<Column>,
     /// Notes on runs in real time.
     pub notes: Vec<String>,

@@ -9,7 +9,8 @@ use figures::figure::{Better, Figure};
 use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 
-/// Number of columns that every block repeats if a table is too wide for one block: those with the name and the unit.
+/// Number of columns, those with the name and the unit of a row, that are repeated when a table is too wide for the
+/// output and is split into blocks of columns.
 const KEYS: usize = 2;
 /// Width of a space and a percentage in brackets, characters.
 const BRACKET_WIDTH: usize = 10;
@@ -20,8 +21,8 @@ const MISSING: &str = "-";
 /// Text for a figure that is missing because the runs failed. The reason stands above the figures and below the table.
 pub(super) const FAILED: &str = "failed";
 
-/// Returns the report as text. If `show` asks for a short report and the table has a main row, this is the answer with
-/// the main rows; otherwise it is everything.
+/// Returns the report as text. If `show` asks for a short report and the table has a main row, the text compares the
+/// columns in the main rows only ([`Answer`]). Otherwise it has all rows.
 #[must_use]
 pub fn render(table: &Table, show: Show) -> String {
     if let Some(answer) = Answer::of(table).filter(|_| show.is_short) {
@@ -41,7 +42,8 @@ pub fn foot(table: &Table, look: Look) -> String {
     format!("\n{}", lines.collect::<String>())
 }
 
-/// Aligns the figures of each column in which only some figures have a percentage.
+/// Aligns the figures of a column in which only some cells have a percentage in brackets: appends spaces of the same
+/// width to the other cells.
 pub(super) fn align(grid: &mut Grid) {
     let brackets = columns_with_brackets(&grid.lines, grid.keys);
     for (column, cell) in grid.lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
@@ -77,8 +79,8 @@ pub fn title(table: &Table) -> String {
     [vec![table.experiment.clone()], Heads::of(&table.columns).common].concat().join(" · ")
 }
 
-/// Returns whether the figures of a group of rows have percentages in brackets. A group of counters over the whole test
-/// has none.
+/// Returns whether the figures of a group of rows are printed with percentages in brackets. They are not in groups of
+/// counters over the whole test, such as `vmstat`.
 pub(super) fn has_brackets(group: &str) -> bool {
     const WITHOUT: [&str; 11] = [
         "duration",
@@ -102,7 +104,7 @@ pub(super) struct Heads {
     /// Properties that all columns have in common, in words, such as `lru.batch = 14`; empty if there is only one
     /// column.
     pub common: Vec<String>,
-    /// For each column, the properties that not all columns have in common, one per line.
+    /// For each column, lines of text with the properties in which the columns differ.
     pub own: Vec<String>,
 }
 
@@ -144,7 +146,8 @@ impl Heads {
         Self { common, own: own.collect() }
     }
 
-    /// Returns a name for each column for use in a sentence: the column's own properties, in one line.
+    /// Returns a name for each column, for use in a sentence. The name lists, in one line, the properties that not all
+    /// columns share. A column without such properties is named by its id.
     pub(super) fn names(columns: &[Column]) -> Vec<String> {
         let plain: Vec<Column> = columns.iter().map(|column| Column { failed: Vec::new(), ..column.clone() }).collect();
         let own = Self::of(&plain).own.into_iter().zip(columns);
@@ -159,7 +162,7 @@ fn number(id: &str) -> Option<&str> {
     number.bytes().all(|byte| byte.is_ascii_digit()).then_some(number)
 }
 
-/// Returns the indices of the columns in which some figures have a percentage.
+/// Returns the indices of the columns in which at least one figure has a percentage in brackets behind it.
 fn columns_with_brackets(lines: &[Vec<Cell>], keys: usize) -> Vec<usize> {
     let has = |line: &Vec<Cell>| -> Vec<usize> {
         (keys..line.len()).filter(|column| line[*column].text.ends_with(')')).collect()
@@ -275,7 +278,8 @@ mod tests {
     use figures::figure::Row;
     use figures::statistics;
 
-    /// Returns a table whose figures are those of the posting, as if runs had given them.
+    /// Returns a table of the experiment `parallelio` with columns called `names`. Its figures are published ones, in
+    /// place of figures from runs.
     fn posted(names: [&str; 3]) -> Table {
         let text = catalogue::embedded::text("experiments/parallelio/published.toml").unwrap();
         let published = Published::parse("published.toml", text).unwrap();

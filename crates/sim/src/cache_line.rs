@@ -1,4 +1,5 @@
-//! Cache lines that travel to the CPU that touches them, because another CPU wrote them last.
+//! The cost of touching cache lines that another CPU wrote last, and that therefore travel to the CPU that touches
+//! them.
 //!
 //! When a CPU takes a lock that another CPU had last, the cache lines of the lock and of the data under it are in the
 //! other CPU's cache. Each line travels once, while the lock is held. The lines of a frame's descriptor travel when
@@ -19,14 +20,14 @@ pub struct CacheLines {
     /// For each lock class, the number of lines that travel when a CPU gets the lock: the line of the lock itself, and
     /// the lines of the data that its holders write.
     pub by_lock: [u32; LockClass::ALL.len()],
-    /// Number of lines that travel when a CPU touches a frame: the lines of the frame's descriptor, and of the
-    /// descriptors that are its neighbours on lists.
+    /// Number of cache lines that move to a CPU when the CPU touches a frame that another CPU wrote last. They are the
+    /// lines of the frame's descriptor, and those of the descriptors of its neighbours on lists.
     pub by_frame: u32,
 }
 
 impl CacheLines {
-    /// Returns the time that the lines of a lock take to travel, ps, for each lock class. The entry for a per-CPU slot
-    /// is 0, because no other CPU writes it.
+    /// Returns, for each lock class, the time that the cache lines of a lock take to travel from another CPU, ps; 0 for
+    /// every class if `this` is `None`. The entry for a per-CPU slot is 0, because no other CPU writes it.
     pub(crate) fn lock_table(this: Option<&Self>) -> [u64; SLOT as usize + 1] {
         let mut table = [0; SLOT as usize + 1];
         if let Some(lines) = this {
@@ -57,7 +58,8 @@ impl Default for LastCpu {
 }
 
 impl LastCpu {
-    /// Notes an access by CPU `cpu`. Returns whether the access before this one was by another CPU.
+    /// Records an access by CPU `cpu`. Returns whether the previous access was by another CPU; `false` for the first
+    /// access.
     #[inline]
     pub(crate) fn touch(&self, cpu: usize) -> bool {
         let last = self.0.replace(cpu as u16);

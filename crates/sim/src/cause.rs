@@ -2,8 +2,8 @@
 
 use machine::LockClass;
 
-/// The number of the cause "a per-CPU slot" for which a CPU spins or has interrupts off. Each smaller number is the
-/// index of a lock class in [`LockClass::ALL`].
+/// The number of a cause for which a CPU spins or has interrupts off: a per-CPU slot that is in use. Each smaller
+/// number is the index of a lock class in [`LockClass::ALL`].
 pub(crate) const SLOT: u8 = LockClass::ALL.len() as u8;
 pub(crate) const HANDLER: u8 = SLOT + 1;
 pub(crate) const CAUSES: usize = HANDLER as usize + 1;

@@ -161,7 +161,7 @@ impl Zipf {
         libm::exp(-self.theta * libm::log(x))
     }
 
-    /// Returns the integral of the weight function from 1 to `x`.
+    /// Returns the integral from 1 to `x` of `weight`, the function that gives the weight of a rank.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let t = (1.0 - self.theta) * log;
@@ -201,7 +201,8 @@ fn columns(weights: &[f64], sum: f64) -> Vec<Column> {
     columns
 }
 
-/// Maps ranks to pages one to one, so that frequently chosen pages are not neighbours.
+/// A one-to-one mapping from ranks to pages. Pages with neighbouring ranks, which are chosen about equally often, do
+/// not lie next to each other.
 #[derive(Clone, Debug)]
 pub struct Scatter {
     pages: u64,

@@ -10,7 +10,8 @@ use std::cell::Cell;
 
 /// Picoseconds in a nanosecond.
 pub(crate) const PICOS: u64 = 1000;
-/// Number of low bits of a key that hold a CPU's number. The other bits of the key hold the CPU's clock.
+/// Number of low bits that hold the CPU's number in a CPU's key. The other bits of the key hold the CPU's clock, ps.
+/// The CPU with the smallest key runs next.
 pub(crate) const CPU_BITS: u32 = 8;
 /// Largest number of CPUs of a simulated machine.
 pub const CPUS_MAX: usize = 1 << CPU_BITS;
@@ -49,7 +50,7 @@ impl Clocks {
         Self { nodes: vec![Cell::new(NOT_RUNNING); 2 * cpus.next_power_of_two()].into() }
     }
 
-    /// Notes that CPU `cpu` runs, with its clock at `clock`.
+    /// Notes that CPU `cpu` competes to run next. `clock` is the time of the CPU's clock, ps.
     #[inline]
     pub(crate) fn run(&self, cpu: usize, clock: u64) {
         assert!(clock < END_OF_TIME, "virtual time ran past its end, {} s", END_OF_TIME / PICOS / 1_000_000_000);
@@ -61,7 +62,8 @@ impl Clocks {
         self.set(cpu, NOT_RUNNING);
     }
 
-    /// Returns whether CPU `cpu` competes to run next: it is neither idle nor spinning.
+    /// Returns whether the clock of CPU `cpu` is among those of which the earliest runs next. The clocks of idle and of
+    /// spinning CPUs are not.
     pub(crate) fn is_running(&self, cpu: usize) -> bool {
         self.nodes[self.nodes.len() / 2 + cpu].get() != NOT_RUNNING
     }
@@ -84,7 +86,7 @@ impl Clocks {
         self.nodes[1].get()
     }
 
-    /// Returns the smallest key of the CPUs other than `cpu`.
+    /// Returns the smallest key (clock and number of a CPU) among the CPUs other than `cpu`.
     #[inline]
     pub(crate) fn least_other(&self, cpu: usize) -> u64 {
         let mut node = self.nodes.len() / 2 + cpu;

@@ -110,8 +110,8 @@ impl Nodes {
 pub struct Scheduler {
     /// Time that a task runs before it yields to a task that waits for its CPU. Default: 4 ms.
     pub slice: Nanos,
-    /// Lead in virtual runtime that a running task may have. If a task wakes up whose virtual runtime is smaller by
-    /// more than this time, it preempts the running task. Default: 1 ms.
+    /// Condition for preemption at a wake-up: the woken task preempts the running task if its virtual runtime is
+    /// smaller by more than this time. Default: 1 ms.
     pub wakeup_granularity: Nanos,
 }
 

@@ -18,7 +18,7 @@ pub struct CostModel {
     origins: Vec<(Origin, String)>,
 }
 
-/// The cost of one step, as the TOML table states it.
+/// The cost of one [`Step`] of kernel work and the origin of this figure, as an entry of the TOML table states them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -59,7 +59,7 @@ impl CostModel {
         Self { picos: [ns * 1000; Step::ALL.len()], origins: vec![origin; Step::ALL.len()] }
     }
 
-    /// Returns this model with a cost of `ns` nanoseconds for `step`.
+    /// Returns this cost model with one change: `step` costs `ns` nanoseconds.
     #[must_use]
     pub fn with(mut self, step: Step, ns: u64) -> Self {
         self.picos[step as usize] = ns * 1000;

@@ -31,9 +31,9 @@ pub(crate) fn is_handler(lane: LaneId) -> bool {
     lane & 1 == 1
 }
 
-/// The state of the task or interrupt handler that runs on a CPU: its fiber, its call path, the locks and per-CPU slots
-/// that it holds. A task that is off its CPU holds no lock and no per-CPU slot, so this state belongs to the lane and
-/// not to the task.
+/// One of a CPU's two lanes: one runs tasks, the other interrupt handlers. A lane has the state of the task or handler
+/// that runs in it: its fiber, its call path, the locks and per-CPU slots that it holds. A task that is off its CPU
+/// holds no lock and no per-CPU slot, so this state belongs to the lane and not to the task.
 pub(crate) struct Lane {
     /// The fiber (coroutine) of the task or handler; null if the lane is empty. The world's list of fibers keeps it
     /// alive.
@@ -54,8 +54,8 @@ pub(crate) struct Lane {
     /// they are if further reasons for interrupts to be off are added.
     pub(crate) masked_at: Cell<u64>,
     pub(crate) masked_by: Cell<u8>,
-    /// Begin and end of the last period in which the task or handler had interrupts off, ps. The next field,
-    /// `longest_off`, is the length of the longest such period.
+    /// Begin and end of the most recent period in which the task or handler had interrupts off, ps. The field
+    /// `longest_off` has the length of the longest such period, ps.
     pub(crate) off: [Cell<u64>; 2],
     pub(crate) longest_off: Cell<u64>,
     /// A period with interrupts off that is shorter than this time, ps, is only counted. A longer one may be recorded
@@ -103,7 +103,8 @@ impl Lane {
         self.held.get() == 0 && self.masked.get() == 0 && self.slots.get() == 0 && !self.is_spinning.get()
     }
 
-    /// Returns the locks and per-CPU slots that the task or handler holds, in words.
+    /// Returns a text for messages that names the locks and per-CPU slots that the task or handler holds; empty if it
+    /// holds none.
     pub(crate) fn held_words(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for class in LockClass::ALL {
@@ -129,8 +130,8 @@ pub(crate) struct Queued {
 
 /// A virtual CPU.
 pub(crate) struct Cpu {
-    /// Clock of the CPU while its fiber is suspended. While the CPU runs, the world's `clock` is its time, and this
-    /// field is behind.
+    /// The CPU's time while its fiber is suspended. While the CPU runs, its time is in the world's `clock`, and this
+    /// field is out of date.
     pub(crate) clock: Cell<u64>,
     /// The task that is on the CPU.
     pub(crate) task: Cell<Option<TaskId>>,
@@ -138,7 +139,7 @@ pub(crate) struct Cpu {
     pub(crate) on_since: Cell<u64>,
     /// The task that left the CPU last. If this task is also the next on the CPU, no context switch is charged.
     pub(crate) last_task: Cell<Option<TaskId>>,
-    /// `true` while a handler runs in front of the task.
+    /// `true` while an interrupt handler runs on the CPU. The task on the CPU is interrupted meanwhile.
     pub(crate) in_handler: Cell<bool>,
     pub(crate) handler_began: Cell<u64>,
     /// Length, ps, from which a period with interrupts off on this CPU is recorded for [`crate::Sim::off_windows`].

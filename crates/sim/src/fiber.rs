@@ -20,13 +20,14 @@ use std::rc::Rc;
 
 /// The reason why a fiber returns control to the main loop.
 pub(crate) enum Ask {
-    /// The fiber's clock has passed the next event. The fiber is resumed when its clock is the earliest again.
+    /// The fiber's clock is later than the next event. The fiber is resumed when no event and no other fiber has an
+    /// earlier time.
     Spent,
     /// The fiber spins for a lock until the lock is handed over to it.
     Spin,
     /// The fiber's task sleeps.
     Sleep,
-    /// The fiber's task yields the CPU but can run.
+    /// The fiber's task yields the CPU to other tasks, and remains runnable.
     Yield,
     /// Interrupts or preemption are on again, and an interrupt or a task switch that was delayed is to be performed.
     Unmasked,
@@ -78,7 +79,7 @@ impl Fiber {
         self.inside.job.set(Some(job));
     }
 
-    /// Runs the job until it returns control to the main loop. Returns the reason for the return.
+    /// Runs the fiber's job until the fiber gives control back to the main loop. Returns the reason why it does so.
     #[inline]
     pub(crate) fn resume(&self) -> Ask {
         match self.coroutine.borrow_mut().resume(()) {
@@ -98,7 +99,7 @@ impl Fiber {
         assert!(is_own, "a task of this world waits on the stack of another world's task");
     }
 
-    /// Leaves the fiber's stack. Returns when the fiber is resumed.
+    /// Leaves the fiber's stack and tells the main loop the reason, `ask`. Returns when the fiber is resumed.
     ///
     /// # Panics
     /// When the caller runs on another stack.

@@ -99,7 +99,7 @@ impl World {
         self.mask(lane, HANDLER);
     }
 
-    /// Handles all pending interrupts of a CPU; this is the body of its handler.
+    /// Handles all pending interrupts of a CPU. This function is the body of the CPU's interrupt handler.
     fn handle_pending(&self, cpu: usize) {
         loop {
             let Some(device) = self.next_pending(cpu) else { return };

@@ -6,13 +6,13 @@
 //! Modules from top to bottom:
 //!
 //! * `sim` is the machine as the engine sees it; `run` is the main loop, which resumes the earliest CPU or event;
-//! * `interrupt` has the handlers; `requests` takes requests to disks and back; `packets` takes packets from a card to
-//!   their answers;
+//! * `interrupt` has the handlers; `requests` takes requests to disks and back; `packets` has the arrival of network
+//!   packets, and the answers to them;
 //! * `lock`, `per_cpu` and `wait` have the objects that tasks wait for; `mask` turns interrupts off; `scheduler`
 //!   assigns tasks to CPUs;
 //! * `schedule` makes all random decisions about the order of CPUs and tasks;
-//! * `span`, `notes` and `pressure` pass on to the counts and traces in `record` which function, wait or stall a task
-//!   is in;
+//! * `span`, `notes` and `pressure` report the functions, waits and stalls of tasks to `record`, which counts and
+//!   traces them;
 //! * `world` is the state of the machine, on which all modules above work;
 //! * below `world` are its parts, which do not know it: `clock` and `event` decide which CPU or event comes next,
 //!   `fiber` is the stack of a task or handler, `cpu` and `task` hold their state, `device` holds disks and the card,

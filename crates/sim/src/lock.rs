@@ -23,8 +23,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// The number that stands in place of a lane as the holder of a lock, if the lock was taken while no task ran: during
-/// set-up or the inspection of results.
+/// The lane (a CPU's task or interrupt handler) that counts as the holder of a lock if the lock was taken while no task
+/// ran: during set-up or the inspection of results.
 const OUTSIDE: LaneId = NO_LANE - 1;
 
 /// The holder of a lock, and the tasks that spin for it.
@@ -63,8 +63,8 @@ impl RawLock {
 }
 
 impl World {
-    /// Takes a lock or a per-CPU slot, and spins while another task or handler holds it. The caller has already counted
-    /// the lock or slot among those that the running task or handler holds.
+    /// Takes a lock or a per-CPU slot for the running task or handler. While another task or handler holds it, spins.
+    /// The caller has already counted the lock or slot among those that the running task or handler holds.
     pub(crate) fn acquire(&self, raw: &RawLock, cause: u8) {
         let id = self.lane.get();
         if id == NO_LANE {

@@ -1,4 +1,4 @@
-//! Turning interrupts off and on again, on the running lane's CPU.
+//! Turning interrupts off and on again on the CPU of the running task or handler.
 
 use crate::cpu::{Lane, cpu_of, is_handler};
 use crate::fiber::Ask;
@@ -16,8 +16,8 @@ impl World {
         }
     }
 
-    /// Removes a reason for which interrupts are off on the CPU of the running task or handler, `lane`. Interrupts are
-    /// on again when no reason is left.
+    /// Removes one of the reasons for which interrupts are off on the CPU of the running task or handler. Interrupts
+    /// are on again when no reason is left. `lane` is the lane of the CPU in which this task or handler runs.
     #[inline]
     pub(crate) fn unmask(&self, lane: &Lane) {
         let reasons = lane.masked.get() - 1;

@@ -1,4 +1,5 @@
-//! Functions that report what happens in a run to the recorder of traces. They do nothing while the recorder is off.
+//! Functions by which the simulator tells the trace recorder what happens in a run. They do nothing while the recorder
+//! is off.
 
 use crate::cause::cause_name;
 use crate::clock::{nanos, picos};
@@ -83,8 +84,9 @@ impl World {
         }
     }
 
-    /// Records that the running task or handler has got a lock for which it was spinning (`is_wait`), or has released a
-    /// lock for which another CPU was spinning.
+    /// Records a span from the time `from` until now. If `is_wait` is true, the running task or handler has spun for a
+    /// lock in this span, and now has the lock. Otherwise it has held a lock in this span, and now passes the lock to a
+    /// CPU that spins for it.
     pub(crate) fn note_lock(&self, from: u64, cause: u8, is_wait: bool) {
         let (cpu, class) = (crate::cpu::cpu_of(self.lane.get()), cause_name(cause));
         self.note(from, self.clock.get(), || match is_wait {
@@ -103,7 +105,7 @@ impl World {
         }
     }
 
-    /// Notes why the running task is about to sleep; `None` records that the sleep is over.
+    /// Records the reason for which the running task is about to sleep; `None` records that the sleep is over.
     #[inline]
     pub(crate) fn note_wait(&self, reason: Option<WaitReason>) {
         if let Some(task) = self.current_task() {
@@ -124,8 +126,8 @@ impl World {
         }
     }
 
-    /// Records the running task's description of a wait, if recording is on. If the task was throttled, also records
-    /// the wait as time spent in `balance_dirty_pages`.
+    /// Records a note of the running task, if recording is on. If the note says that the task was throttled, also
+    /// records this time as a call of `balance_dirty_pages`.
     #[inline]
     pub(crate) fn note_words(&self, note: impl FnOnce() -> Note) {
         if self.recorder.is_on() {

@@ -1,4 +1,4 @@
-//! Packets on their way from the card to their answers.
+//! Packets in the simulated network: their arrival at the network card, and the answers to them.
 
 use crate::clock::{nanos, picos};
 use crate::device::network::RoundTrip;
@@ -38,7 +38,7 @@ impl World {
         (!network.is_raised.replace(true)).then_some(network.config.cpu)
     }
 
-    /// Answers all packets that wait in the card. Called in a handler.
+    /// Answers all packets that wait in the network card. Called in an interrupt handler.
     pub(crate) fn answer_packets(&self) {
         let network = self.network.as_ref().expect("packets come to a card");
         network.is_raised.set(false);

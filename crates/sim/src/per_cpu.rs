@@ -1,9 +1,9 @@
 //! Per-CPU data: one value for each CPU.
 //!
 //! Each CPU's value is in a slot, which one task at a time can hold. Usually the holder is the task on the slot's CPU.
-//! A task that visits all slots ([`machine::PerCpu::for_each_cpu`]) holds one after the other. While the visitor holds
-//! a slot, a task on the slot's own CPU waits for it; and if a slot is held, the visitor waits. Interrupts are off on a
-//! CPU that holds a slot. Taking a slot and turning interrupts off cost nothing by themselves.
+//! A task that visits all slots ([`machine::PerCpu::for_each_cpu`]) holds one after the other. While it holds a slot, a
+//! task on the slot's own CPU that needs the slot waits. If a slot is already held, the visitor waits for the holder.
+//! Interrupts are off on a CPU that holds a slot. Taking a slot and turning interrupts off cost nothing by themselves.
 
 use crate::cause::SLOT;
 use crate::cpu::{NO_LANE, cpu_of};

@@ -8,7 +8,7 @@
 use machine::{BLOCK_BYTES, DeviceId, Operation, Request};
 use std::collections::VecDeque;
 
-/// Largest number of runs of consecutive blocks for which a task holds requests back.
+/// Largest number of held runs. A run consists of held requests for consecutive blocks.
 const HELD_MAX: usize = 16;
 
 /// Length from which a run of held requests counts as long, in blocks: 128 KiB. If the run that was held last is long,
@@ -74,8 +74,8 @@ impl Plug {
         None
     }
 
-    /// Takes the run of consecutive blocks that has been held longest. Returns its requests in block order; `None` if
-    /// nothing is held.
+    /// Takes the requests that have been held longest, which cover consecutive blocks, and returns them in block order.
+    /// Returns `None` if nothing is held.
     pub(crate) fn take_first(&mut self) -> Option<VecDeque<Request>> {
         self.held.pop_front().map(|held| held.parts)
     }
@@ -99,7 +99,8 @@ mod tests {
         Request { device: DeviceId(0), operation: Operation::Write, block, frames, is_sync: false }
     }
 
-    /// Takes all held requests; returns the block and length of each.
+    /// Takes all held requests out of the plug. Returns, for each, the first blocks and lengths of the submitted
+    /// requests that were merged into it.
     fn taken(plug: &mut Plug) -> Vec<Vec<(u64, usize)>> {
         let parts = |parts: VecDeque<Request>| parts.iter().map(|part| (part.block, part.frames.len())).collect();
         std::iter::from_fn(|| plug.take_first()).map(parts).collect()

@@ -26,8 +26,8 @@ const fn part_of(task: &Task) -> Part {
 }
 
 impl World {
-    /// Calls `change`, which changes the task. If the task then counts for pressure (PSI) in another way or on another
-    /// CPU, updates the counts of all groups that the task belongs to.
+    /// Calls `change`, which changes the task. If this changes the task's CPU, or its state in pressure statistics
+    /// ([`Part`]), updates the counts of the task's group and of the group's ancestors.
     #[inline]
     fn recount(&self, task: &Task, change: impl FnOnce()) {
         let before = (part_of(task), task.cpu.get());
@@ -39,7 +39,7 @@ impl World {
         }
     }
 
-    /// Changes the state of a task.
+    /// Sets the state of a task, and counts the change in the pressure (PSI) of the task's groups.
     pub(crate) fn set_state(&self, task: &Task, state: State) {
         self.recount(task, || task.state.set(state));
     }
@@ -77,7 +77,8 @@ impl World {
         groups[place] = Some(Rc::new(new));
     }
 
-    /// Moves the running task to a memory control group.
+    /// From now on, counts the running task in the pressure (PSI) of the memory control group with the number `group`,
+    /// and no longer in that of its present group.
     pub(crate) fn note_group(&self, group: u16) {
         let Some(task) = self.current_task() else { return };
         let (to, now) = (self.pressure_of(group), self.clock.get());

@@ -1,5 +1,5 @@
-//! Requests to block devices: puts requests into queues, runs the events of disks, and reports completions in an
-//! interrupt handler.
+//! The path of a request to a block device: into the device's queue, through the events of the disk, and to the
+//! interrupt handler that reports the request's completion.
 
 use crate::clock::{nanos, picos};
 use crate::device::Device;
@@ -170,7 +170,8 @@ impl World {
         (is_any && !device.is_raised.replace(true)).then_some(device.cpu)
     }
 
-    /// Passes a device's finished requests on to the receiver of completions. Called in a handler.
+    /// Hands a device's finished requests to the engine (the receiver of completions), one by one. Called in the
+    /// device's interrupt handler.
     pub(crate) fn complete_finished(&self, index: usize) {
         let device = &self.devices[index];
         device.is_raised.set(false);
@@ -189,7 +190,8 @@ impl World {
         }
     }
 
-    /// Ends a command of a disk whose commands end in the interrupt handler (`command_depth`). Called in that handler.
+    /// Ends a command of the disk with number `index`, and lets the disk take the next request. Called in the interrupt
+    /// handler of a disk with `command_depth`, whose commands end there.
     fn end_command(&self, index: usize, operation: Operation) {
         let device = &self.devices[index];
         device.disk.borrow_mut().end(nanos(self.clock.get()), operation);

@@ -95,7 +95,8 @@ impl World {
         }
     }
 
-    /// Runs until no CPU and no event is left, or something fails.
+    /// Runs tasks and handles events in the order of time, until no task can run and no event is left, or something
+    /// fails.
     fn run_loop(&self) {
         while !self.has_failed.get() {
             let key = if self.is_by_rank { self.first_by_rank() } else { self.clocks.least() };

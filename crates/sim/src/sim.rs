@@ -1,4 +1,4 @@
-//! The simulated machine as its users see it: the engine, and the programs that run experiments.
+//! The interface of the simulated machine. The engine uses it, and so do the programs that run experiments.
 
 use crate::clock::{nanos, picos};
 use crate::config::Config;
@@ -43,7 +43,7 @@ pub struct CpuStatistics {
     pub interrupt: Nanos,
     /// Number of switches to another task.
     pub switches: u64,
-    /// The longest time for which interrupts were off.
+    /// The longest time for which interrupts were off on the CPU.
     pub longest_off: Nanos,
     /// Number of runs of an interrupt handler that ended I/O. A handler keeps running while it finds completed
     /// requests.
@@ -126,8 +126,8 @@ impl Sim {
         reader.totals(self.0.clock.get())
     }
 
-    /// Sets a trigger on the pressure of the machine (group 0) or of a memory control group. Stall times from now on
-    /// count.
+    /// Sets a PSI trigger on the pressure of the machine (group 0) or of a memory control group. The trigger counts
+    /// only stall time after this call.
     ///
     /// # Panics
     /// When no group with this number was created.

@@ -11,7 +11,7 @@ pub struct Span<'a> {
     world: &'a World,
     before: NodeId,
     func: Func,
-    /// Clock at the start of the span, ps; 0 if the trace does not record calls of the span's function.
+    /// Virtual time at which the span began, ps; 0 if the trace does not record calls of the span's function.
     from: u64,
 }
 

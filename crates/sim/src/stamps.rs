@@ -59,7 +59,8 @@ pub(crate) struct BlockStamps {
 }
 
 impl BlockStamps {
-    /// Notes that a request was submitted. For a write, copies the stamps that its frames hold now.
+    /// Records that a request was submitted. For a write, keeps the present stamps of the request's frames until the
+    /// write has ended.
     pub(crate) fn submit(&mut self, frames: &Stamps, request: &Request) {
         let (Some(stamps), Operation::Write) = (&frames.0, request.operation) else { return };
         let stamps = stamps.borrow();
@@ -67,8 +68,8 @@ impl BlockStamps {
         self.under_way.entry(request.block).or_default().push_back(carried);
     }
 
-    /// Notes that a request has ended. If it succeeded, a write stores its stamps on the device, and a read copies
-    /// stamps into the frames.
+    /// Records that a request has ended. If it succeeded, stores the stamps of a write on the device, or copies the
+    /// device's stamps into the frames of a read.
     pub(crate) fn complete(&mut self, frames: &Stamps, request: &Request, is_ok: bool) {
         let Some(stamps) = &frames.0 else { return };
         match request.operation {

@@ -62,7 +62,8 @@ pub(crate) struct Task {
     pub(crate) waits_for_io: Cell<bool>,
     /// The memory control group in whose pressure the task counts; the machine for a task that is in no group.
     pub(crate) group: RefCell<Rc<GroupPressure>>,
-    /// Number of stalls for memory, one within the other, in which the task is.
+    /// Nesting depth of the task's memory stalls: the number of stalls that have begun and not ended. 0 if the task is
+    /// not stalled.
     pub(crate) stalls: Cell<u32>,
     /// `true` if the task does not count for pressure (PSI), because it is the kernel's own.
     pub(crate) is_aside: Cell<bool>,

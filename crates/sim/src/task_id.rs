@@ -1,4 +1,4 @@
-//! The numbers by which tasks are known.
+//! Numbers of simulated tasks.
 
 use std::fmt;
 

@@ -20,7 +20,7 @@ pub struct TlbConfig {
     pub entries_2m: usize,
     /// Time of a walk of the page table down to a page of 4 KiB.
     pub walk_4k: Nanos,
-    /// Time of a walk of the page table down to a page of 2 MiB, which is one level less.
+    /// Time of a page-table walk to a page of 2 MiB. This walk visits one level less than a walk to a page of 4 KiB.
     pub walk_2m: Nanos,
 }
 

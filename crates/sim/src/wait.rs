@@ -38,9 +38,10 @@ impl World {
         }
     }
 
-    /// Lets a killed task return from a sleep at once. Before that, submits the requests that the task has held back,
-    /// because the task may be waiting for them. The call takes some time, so that other tasks get their turn and the
-    /// shutdown ends.
+    /// Takes the place of a sleep of a killed task: returns after the time of a context switch, but after 1 µs or more.
+    /// First submits the requests that the task has held back (plugged), because the task may be waiting for them. Time
+    /// passes, so that other tasks get their turn, and so that the shutdown ends even if the task tries to sleep again
+    /// and again.
     fn refuse_to_sleep(&self, task: &Task) {
         self.let_go(task);
         self.spend_picos(self.costs[Step::ContextSwitch as usize].max(1_000_000));

@@ -4,8 +4,8 @@
 //! [`World::spend`] returns at once. When the clock passes `horizon`, the fiber is suspended, and the loop (`run`)
 //! continues.
 //!
-//! Invariant: if the clock of a fiber is past `limit`, the fiber only suspends with [`Ask::Spent`]. It does everything
-//! else while its clock is within `limit`.
+//! Invariant: a fiber whose clock is past `limit` does only one thing, to suspend with [`Ask::Spent`]. It does
+//! everything else while its clock is within `limit`.
 
 use crate::cache_line::{CacheLines, LastCpu};
 use crate::clock::{CPU_BITS, Clocks, END_OF_TIME, horizon_below, nanos};
@@ -48,7 +48,7 @@ pub(crate) struct World {
     /// Time, ps, up to which `spend` does nothing but advance the running CPU's clock. The value is that of `limit`; it
     /// is 0 if the schedule decides at each step, or if no fiber runs.
     pub(crate) horizon: Cell<u64>,
-    /// Clock up to which the running fiber may run before it is suspended, ps.
+    /// Time, ps, on the clock of the CPU at which the running fiber is suspended.
     pub(crate) limit: Cell<u64>,
     /// The lane (task or handler of a CPU) that is running; `NO_LANE` if none is.
     pub(crate) lane: Cell<LaneId>,
@@ -65,7 +65,8 @@ pub(crate) struct World {
     pub(crate) decisions: Option<Rc<RefCell<Decisions>>>,
     /// `true` if the schedule has to be asked at each point of the run ([`Schedule::sees_steps`]).
     pub(crate) sees_steps: bool,
-    /// The result of [`Schedule::is_by_rank`] for this schedule.
+    /// `true` if the schedule lets only one CPU run at a time, the one whose task has the lowest rank
+    /// ([`Schedule::is_by_rank`]).
     pub(crate) is_by_rank: bool,
     /// The latest time at which a CPU did something or an event was handled, ps. With a schedule by rank, a CPU that
     /// was held back continues from this time.
@@ -93,7 +94,8 @@ pub(crate) struct World {
     pub(crate) next_observation: Cell<u64>,
     /// The function to call when the main task has returned.
     pub(crate) at_end: RefCell<Option<AtEnd>>,
-    /// The function that ends the tasks of a process.
+    /// The function to call when a process is killed, which ends the tasks of the process; `None` if no function was
+    /// set.
     pub(crate) at_kill: RefCell<Option<AtKill>>,
     pub(crate) stamps: Stamps,
     /// TLBs by CPU; empty if translations cost nothing.
@@ -115,13 +117,14 @@ pub(crate) struct World {
     me: Weak<World>,
 }
 
-/// A function that is called with the time at which the main task has returned.
+/// A function to call when the main task has returned. Its argument is the time of the return, ps.
 type AtEnd = Box<dyn FnOnce(u64)>;
 
 /// The function that [`crate::Sim::on_kill_process`] sets, called with the number of the process.
 type AtKill = Rc<dyn Fn(u32)>;
 
-/// A function that looks at the machine at even intervals of virtual time (`every`, ps). It changes nothing.
+/// A function that is called at regular intervals of virtual time to look at the machine, without changing it. The
+/// interval is `every`, ps.
 pub(crate) struct Observer {
     pub(crate) every: u64,
     pub(crate) look: Box<dyn FnMut(u64)>,
@@ -194,7 +197,7 @@ impl World {
 
     // ---- what fibers call ----
 
-    /// Adds the cost of `n` steps to the running CPU's clock.
+    /// Adds the cost of the step `step`, done `n` times, to the clock of the running CPU.
     #[inline]
     pub(crate) fn spend(&self, step: Step, n: u32) {
         self.spend_picos(self.costs[step as usize] * u64::from(n));
@@ -290,7 +293,8 @@ impl World {
         }
     }
 
-    /// Asks the schedule for its decision about the running task or handler, after a step that cost `cost`.
+    /// Lets the schedule delay the running task or interrupt handler, or change the task's rank, or make it yield its
+    /// CPU, after a step that cost `cost`. Does nothing if the schedule does not look at single steps.
     #[inline]
     fn take_turn(&self, at: Point, cost: u64) {
         if self.sees_steps {
@@ -315,8 +319,9 @@ impl World {
         }
     }
 
-    /// Gives the running task another rank. If a waiting task has a lower rank, which comes first, the running task
-    /// yields to it.
+    /// Changes the rank of the running task to `rank`. The task with the lowest rank runs first: if a task that waits
+    /// for this CPU has a lower rank, the running task yields the CPU to it, as soon as the running task may be
+    /// preempted.
     fn take_rank(&self, rank: u64) {
         self.current_task().expect("a task has a rank").rank.set(rank);
         let cpu = cpu_of(self.lane.get());
@@ -331,7 +336,7 @@ impl World {
         self.suspend(Ask::Spent);
     }
 
-    /// Asks the schedule for a decision at a point where no time was spent.
+    /// Lets the schedule decide at a point at which no CPU time was spent, such as right before the task takes a lock.
     #[inline]
     pub(crate) fn schedule_point(&self, at: Point) {
         if self.sees_steps && self.lane.get() != NO_LANE && !self.is_dying() {
@@ -389,7 +394,7 @@ impl World {
         self.current_task_id().map(|id| self.task(id))
     }
 
-    /// Returns the number of the running task; `None` outside of tasks and in a handler.
+    /// Returns the number of the running task; `None` in an interrupt handler, and while no task runs.
     #[inline]
     fn current_task_id(&self) -> Option<TaskId> {
         let lane = self.lane.get();
@@ -405,10 +410,10 @@ impl World {
         self.current_task_id().is_some_and(|id| self.tasks.borrow()[id.0 as usize].is_killed.get())
     }
 
-    /// Returns the calling task, for an operation `what` that may sleep.
+    /// Returns the calling task, which is about to do an operation that may sleep. `what` names the operation in the
+    /// message of a panic.
     ///
-    /// # Panics
-    /// When the caller may not sleep, which is a bug of the caller.
+    /// # Panics When the caller may not sleep, which is a bug of the caller.
     pub(crate) fn sleeping_task(&self, what: &str) -> Rc<Task> {
         let lane = self.lane.get();
         assert!(lane != NO_LANE, "{what} outside of any task");
@@ -423,7 +428,8 @@ impl World {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }
 
-    /// Adds the time since the last charge to the call path of a task or handler, `lane`, in the profile.
+    /// Adds the time that `lane` (a task or interrupt handler) has used since the last call to the profile, under the
+    /// lane's present call path.
     #[inline]
     pub(crate) fn charge(&self, lane: &Lane) {
         let clock = self.clock.get();
@@ -446,7 +452,7 @@ impl World {
         }
     }
 
-    /// Sets a function that is called before the first event after each multiple of `every`.
+    /// Sets the function `look`, which is called before the first event after each multiple of `every` ps.
     pub(crate) fn set_observer(&self, every: u64, look: Box<dyn FnMut(u64)>) {
         self.next_observation.set(self.clock.get().next_multiple_of(every));
         *self.observer.borrow_mut() = Some(Observer { every, look });

@@ -325,8 +325,8 @@ fn everything_that_does_not_sleep_may_be_done_outside_of_tasks() {
     assert_eq!((sim.now(), *lock.lock()), (ended, 4));
 }
 
-/// A scoped thread of a task continues after the machine has failed. The data that the thread borrows from the task's
-/// stack stays.
+/// A task starts a scoped thread, which reads data on the task's stack. The machine fails, and the task never runs
+/// again. The thread still runs, so the task's stack must not be freed or used again.
 #[test]
 fn a_thread_keeps_what_it_borrows_from_a_task_that_is_abandoned() {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -382,8 +382,9 @@ fn a_machine_that_is_run_by_who_observes_it_is_reported() {
     let _ = sim.run("main", move || machine.pause(Nanos(1000)));
 }
 
-/// A task on another machine's stack may not wait. It catches the panic and continues: it is not left asleep, and no
-/// waker resumes it on a second CPU.
+/// A task runs a second simulated machine on its stack, and within it tries to pause on its own machine. This is not
+/// allowed and panics. The task catches the panic and continues. Its own machine must not treat it as asleep, or resume
+/// it a second time.
 #[test]
 fn a_task_that_may_not_wait_has_not_begun_to() {
     run(Config::uniform(2, 10), |sim| {

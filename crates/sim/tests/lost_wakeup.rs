@@ -1,9 +1,10 @@
 //! Tests that random priorities find a lost wake-up in far fewer runs than virtual time with random delays does.
 //!
-//! The bug: kswapd checks the free pages, finds enough, and goes to sleep without a second check. Programs take pages.
-//! The program that brings free pages below the mark wakes kswapd. If it does so between kswapd's check and its sleep,
-//! the wake-up is lost. Then the programs take the remaining pages and wait for ever, which the simulator reports as a
-//! deadlock. The window is one step of some hundreds.
+//! The bug: kswapd checks the number of free pages, finds enough, and goes to sleep without a second check. Meanwhile
+//! programs take pages. A program wakes kswapd only when it takes the page that brings the number below the mark. If it
+//! does so between kswapd's check and its sleep, the wake-up is lost. Then the programs take the remaining pages and
+//! wait for ever, which the simulator reports as a deadlock. The bug shows only if the program is scheduled at one
+//! particular step of some hundreds.
 
 use machine::{Lock, LockClass, Machine, Nanos, Step};
 use sim::{Config, Decisions, Failure, Interleaving, Pct, Perturb, Rng, Sim, WaitQueue};
@@ -96,7 +97,8 @@ fn run(seed: u64, interleaving: Interleaving, batch: u64, looks_again: bool) -> 
     (result, sim.decisions(), sim.fingerprint())
 }
 
-/// Returns random delays and yields of the strength that `highwater swarm` draws.
+/// Returns an interleaving with random delays and yields. Their chances and lengths are drawn from the seed, from the
+/// ranges that `highwater swarm` uses.
 fn perturbed(seed: u64) -> Interleaving {
     let mut rng = Rng::new(seed, u64::MAX - 9);
     let mut log_below = |digits: u64| {
@@ -124,8 +126,8 @@ fn worlds(interleaving: impl Fn(u64) -> Interleaving, batch: u64, of: u64) -> (O
     (found.first().copied(), found.len())
 }
 
-/// The bug shows only if kswapd is delayed while programs take many pages. A schedule in virtual time makes a long
-/// delay more seldom than a short one. Random priorities find short and long delays equally well.
+/// Kswapd loses a wake-up in this model only if kswapd is delayed while programs take many pages. Virtual time makes a
+/// long delay rarer than a short one. Random priorities make both equally likely, and so find the bug with more seeds.
 #[test]
 fn random_priorities_find_a_lost_wakeup_in_fewer_worlds() {
     let of = 2000;

@@ -1,5 +1,5 @@
-//! Tests of a network card beside a disk: when packets are answered, and when a handler keeps ending requests until the
-//! queue is empty.
+//! Tests of a network card beside a disk: when packets are answered, and when the disk's interrupt handler finds a next
+//! complete request each time and does not return until the queue is empty.
 
 mod common;
 
@@ -97,8 +97,9 @@ fn disk(depth: u64) -> DiskConfig {
     disk
 }
 
-/// Writes 64 commands of consecutive blocks; a handler that ends them takes `page` for each page. Returns the
-/// statistics of the CPU's handlers, the total time, and the longest round trip.
+/// Writes 64 commands of consecutive blocks, while packets arrive every millisecond. The handler of completions needs
+/// the time `page` for each page. Returns the statistics of the CPU's handlers, the total time in ns, and the longest
+/// round trip of a packet.
 fn written(depth: u64, page: Nanos, turn: Turn) -> (sim::CpuStatistics, u64, Nanos) {
     let sim = Sim::new(Config { disks: vec![disk(depth)], network: Some(card(turn)), ..free_kernel(2) });
     let handler = Rc::new(Handler { sim: sim.clone(), page, pages: Cell::new(0) });
@@ -124,9 +125,9 @@ fn written(depth: u64, page: Nanos, turn: Turn) -> (sim::CpuStatistics, u64, Nan
     (sim.cpu_statistics()[0], end, longest)
 }
 
-/// The disk finishes a page every 36 us. A handler that needs less than half of this for a page ends one command and
-/// returns. A handler that needs more than twice as long finds the next command complete each time, and runs until the
-/// queue is empty.
+/// The disk finishes a page every 36 us. A handler that takes 18 us for a page ends one command before the next is
+/// complete, and returns. A handler that takes 80 us for a page always finds the next command complete, and runs until
+/// the queue is empty.
 #[test]
 fn a_handler_that_is_slower_than_the_disk_never_leaves() {
     let (fast, _, fast_trip) = written(32, Nanos(18_000), Turn::AfterDisks);

@@ -60,7 +60,9 @@ fn a_task_that_runs_on_the_same_cpu_ends_full() {
     assert_eq!(totals(&sim, 0), [30_000, 20_000]);
 }
 
-/// The first CPU is stalled for 30 of 30 ms, the second for 0 of 10 ms: (30 × 30 + 0 × 10) / (30 + 10) = 22.5 ms.
+/// One task is stalled for 30 ms on the first CPU, while another computes for 10 ms on the second. Stall times of CPUs
+/// are averaged by time not idle. The first CPU is stalled for 30 of 30 ms, the second for 0 of 10 ms: (30 × 30 + 0 ×
+/// 10) / (30 + 10) = 22.5 ms, both for some and for full.
 #[test]
 fn a_task_that_runs_on_another_cpu_has_its_cpus_weight() {
     let sim = run(2, |sim| {
@@ -70,8 +72,10 @@ fn a_task_that_runs_on_another_cpu_has_its_cpus_weight() {
     assert_eq!(totals(&sim, 0), [22_500, 22_500]);
 }
 
-/// One task is stalled for 30 ms; another works for 10 ms and is then stalled for 20 ms. With two CPUs, both CPUs are
-/// busy for 30 ms. With one CPU, some task is stalled all the time, and full stall ends while the other works.
+/// One task is stalled for 30 ms; another works for 10 ms and is then stalled for 20 ms. With two CPUs, the first CPU
+/// is stalled for 30 of 30 ms and the second for 20 of 30 ms: (30 × 30 + 20 × 30) / (30 + 30) = 25 ms. With one CPU, a
+/// task is stalled for all 30 ms (`some`). The stall is full for only 20 ms of them, because the other task works for
+/// 10 ms.
 #[test]
 fn two_tasks_stalled_of_two() {
     for (cpus, expected) in [(2, [25_000, 25_000]), (1, [30_000, 20_000])] {
@@ -86,7 +90,8 @@ fn two_tasks_stalled_of_two() {
     }
 }
 
-/// A task reclaims for 3 ms, while another one waits for the CPU.
+/// On a machine with one CPU, a stalled task computes (reclaims) for 3 ms while another task waits for the CPU. These 3
+/// ms count as *some* and as *full* (PSI), because the stalled task has the only CPU.
 #[test]
 fn a_cpu_that_a_stalled_task_has_is_stalled_in_full() {
     let sim = run(1, |sim| {
@@ -99,8 +104,9 @@ fn a_cpu_that_a_stalled_task_has_is_stalled_in_full() {
     assert_eq!(totals(&sim, 0), [3000, 3000]);
 }
 
-/// Of two CPUs, one is stalled for 30 ms, and the other waits for a disk meanwhile: (30 × 30) / (30 + 30) = 15 ms.
-/// Without the reason of the wait the other CPU is idle.
+/// One CPU has a stalled task for 30 ms. Meanwhile a task on the other CPU waits. A CPU whose task waits for block I/O
+/// is not idle, so both CPUs have a weight of 30 ms: (30 × 30 + 0 × 30) / (30 + 30) = 15 ms. With another reason of the
+/// wait the second CPU counts as idle, and the result is 30 ms.
 #[test]
 fn waits_for_block_io_have_weight() {
     for (reason, expected) in [(WaitReason::PageIo, 15_000), (WaitReason::FileWriteback, 30_000)] {
@@ -115,9 +121,11 @@ fn waits_for_block_io_have_weight() {
     }
 }
 
-/// A stalled task sleeps for 10 ms on one CPU, and then reclaims for 10 ms on the other, because a third task works on
-/// its CPU from 5 ms to 25 ms. The first CPU is stalled for 10 of 25 ms, of which 5 in full, and the second for 10 of
-/// 10 ms: some is (10 × 25 + 10 × 10) / 35 = 10 ms, and full is (5 × 25 + 10 × 10) / 35 = 6.428 ms.
+/// A task is stalled for 20 ms. It sleeps for the first 10 ms, and its CPU counts as the stalled one. From 5 ms to 25
+/// ms another task computes on this CPU. So at 10 ms the stalled task wakes on the second CPU, and reclaims there for
+/// 10 ms. The first CPU is not idle for 25 ms: some for 10 ms, full for 5 ms. The second CPU is not idle for 10 ms,
+/// with some and full all the time. Stall times of CPUs are averaged by time not idle: some is (10 × 25 + 10 × 10) / 35
+/// = 10 ms, and full is (5 × 25 + 10 × 10) / 35 = 6.428 ms.
 #[test]
 fn a_stall_goes_with_its_task_to_another_cpu() {
     let sim = run(2, |sim| {
@@ -150,7 +158,8 @@ fn a_task_of_the_kernel_does_not_count() {
     assert_eq!(totals(&sim, 0), [30_000, 30_000]);
 }
 
-/// Each period of 2 s has 1 s with a stall, five times: 50 % × (1 - exp(-10/T)). Then 60 s pass without one.
+/// Five times, a task is stalled for 1 s and then sleeps for 1 s. The averages over T = 10, 60 and 300 s, updated every
+/// 2 s, are then 50 % × (1 - exp(-10 s/T)). They decay during the next 60 s without a stall.
 #[test]
 fn averages_decay_every_two_seconds() {
     let seen: Rc<RefCell<Vec<[f64; 3]>>> = Rc::default();
@@ -172,7 +181,8 @@ fn averages_decay_every_two_seconds() {
 }
 
 /// Group 2 is a child of group 1, and group 3 is a sibling of group 1. A task of group 2 is stalled for 30 ms. For 10
-/// ms of this time, a task of group 1 works on the same CPU.
+/// ms of this time, a task of group 1 computes on the same CPU. For group 2, the stall is full for 30 ms. For group 1
+/// and for the machine, it is full for 20 ms. Group 3 has no stall.
 #[test]
 fn a_task_counts_in_its_group_and_those_above() {
     let sim = run(1, |sim| {
@@ -191,8 +201,8 @@ fn a_task_counts_in_its_group_and_those_above() {
     assert_eq!(groups, [[30_000, 20_000], [30_000, 20_000], [30_000, 30_000], [0, 0]]);
 }
 
-/// A stalled task moves from one group to another. Each group keeps the stall time of the task's stay in it. A new
-/// group with the number of an old group begins at 0.
+/// A task is stalled for 10 ms in one group, and then for 7 ms in another, to which it moves during the stall. Each
+/// group counts its part only. When a new group takes the number of an old one, its totals begin at 0.
 #[test]
 fn a_stalled_task_may_move() {
     let sim = run(1, |sim| {
@@ -208,8 +218,9 @@ fn a_stalled_task_may_move() {
     assert_eq!(totals(&sim, 1), [0, 0]);
 }
 
-/// A task is stalled from 0.25 s to 3 s, and again for 20 ms. The trigger checks the stall time every 0.1 s. The first
-/// check that finds 150 ms is at 0.4 s. From then on, there is one event in each window.
+/// The trigger is for 150 ms of *some* within a window of 1 s, and checks the stall time every 0.1 s. A task is stalled
+/// from 0.25 s to 3 s. The first check that finds 150 ms is at 0.4 s. After that there is one event a second, the last
+/// at 3.4 s. A later stall of 20 ms causes no event.
 #[test]
 fn a_trigger_has_at_most_one_event_in_a_window() {
     let events: Rc<RefCell<Vec<u64>>> = Rc::default();
@@ -248,7 +259,8 @@ fn an_event_waits_for_its_task() {
     });
 }
 
-/// A reader of stall times for records does not change the figures that tasks read.
+/// An observer reads stall times at regular intervals, to record them. The run and the stall times that tasks read must
+/// be the same as without it.
 #[test]
 fn reading_for_a_record_changes_no_figure() {
     let seen = |reads: bool| {

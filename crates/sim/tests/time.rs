@@ -112,8 +112,9 @@ fn a_handover_costs_the_waiter_and_a_free_lock_its_taker() {
     assert_eq!(*log.borrow(), [20, 1020 + 300]);
 }
 
-/// The lines of a lock travel to a CPU that takes the lock after another CPU, whether it waited for the lock or not.
-/// They do not travel to a CPU that had the lock last. The wait for the lines does not count as a wait for the lock.
+/// Two CPUs take turns with a lock. Each time, the CPU waits until the lock's cache lines have travelled from the other
+/// CPU, whether it had to wait for the lock or not. A CPU that held the lock last does not wait for lines. The wait for
+/// lines does not count as a wait for the lock.
 #[test]
 fn what_another_cpu_had_last_travels() {
     let mut by_lock = [0; LockClass::ALL.len()];
@@ -480,7 +481,8 @@ fn who_observes_changes_nothing() {
     assert!(beats.windows(2).all(|pair| pair[0] < pair[1]), "at most one look each time: {seen:?}");
 }
 
-/// Interrupts before the counts are set to 0 do not count.
+/// The statistics of interrupts are reset during a run. Interrupts before the reset are no longer counted; only the CPU
+/// time of handlers is kept.
 #[test]
 fn statistics_of_interrupts_begin_anew() {
     let (_, _, sim) = read_while(1, |sim| {

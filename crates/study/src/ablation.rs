@@ -23,12 +23,12 @@ pub struct Ablation {
     switches: Vec<Switch>,
 }
 
-/// A difference between the two kernels, and the two columns that show its effect.
+/// One of the differences between the two compared kernels, with the indices of the two columns that show its effect.
 struct Switch {
     difference: Difference,
     /// Index of the column of the first kernel with only this difference applied.
     alone: usize,
-    /// Index of the column of the second kernel with only this difference reverted.
+    /// Index of the column that shows the second kernel after this one difference was reverted.
     undone: usize,
 }
 
@@ -37,11 +37,12 @@ const FROM: usize = 0;
 /// Index of the column of the second kernel.
 const TO: usize = 1;
 
-/// Smallest relative difference between a row's values with two kernels that is divided into shares. Shares of a
-/// smaller difference would mean nothing. Texts of reports state this number in words.
+/// Smallest relative difference between a row's values with two kernels that counts as a gap. Only a gap is divided
+/// into shares, because shares of a smaller difference would mean nothing. Texts of reports state this number in words.
 const GAP_MIN: f64 = 0.01;
 
-/// The effect of each difference between two kernels on one row.
+/// One row of a report for two kernels, with the effect that each difference between the kernels has on the row's
+/// value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowAblation {
     /// Name of the row.
@@ -55,14 +56,14 @@ pub struct RowAblation {
     pub from: f64,
     /// The row's value with the second kernel: the median over the seeds.
     pub to: f64,
-    /// Smallest and largest value over the seeds with the first kernel; none if there is only one seed.
+    /// Smallest and largest value of the row with the first kernel, over the seeds; none if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_range: Option<Range>,
-    /// Smallest and largest value over the seeds with the second kernel; none if there is only one seed.
+    /// Smallest and largest value of the row with the second kernel, over the seeds; none if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_range: Option<Range>,
-    /// The change from the first kernel to the second, with a verdict on it; none if there are too few seeds to judge
-    /// it.
+    /// The change of the row's value from the first kernel to the second, with a verdict; none if there are too few
+    /// seeds to judge the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// The effect of each difference.
@@ -80,21 +81,21 @@ pub struct Effect {
     /// The share of the gap (between the two kernels' values) that this difference closes if it alone is applied to the
     /// first kernel; none if there is no gap ([`RowAblation::has_gap`]).
     pub alone_share: Option<f64>,
-    /// The row's value with the second kernel and only this difference reverted.
+    /// The row's value for the second kernel, if only this difference is reverted in it.
     pub undone: Option<f64>,
     /// The share of the gap (between the two kernels' values) that opens again if this difference alone is reverted in
     /// the second kernel; none if there is no gap ([`RowAblation::has_gap`]).
     pub undone_share: Option<f64>,
-    /// Smallest and largest value over the seeds with the first kernel and only this difference applied; none if there
-    /// is only one seed.
+    /// Smallest and largest value of the row over the seeds with the first kernel and only this difference applied;
+    /// none if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_range: Option<Range>,
-    /// Smallest and largest value over the seeds, if only this difference is reverted in the second kernel; none if
-    /// there is only one seed.
+    /// Smallest and largest value of the row over the seeds with the second kernel and only this difference reverted;
+    /// none if there is only one seed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undone_range: Option<Range>,
-    /// The change that applying only this difference to the first kernel makes; none if there are too few seeds to
-    /// judge it.
+    /// The change of the row from one column to another: from the first kernel to the first kernel with only this
+    /// difference applied; none if there are too few seeds to judge it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone_change: Option<Change>,
     /// The change from one column to another: from the second kernel with only this difference reverted, to the
@@ -122,11 +123,11 @@ fn range(row: &TableRow, column: usize) -> Option<Range> {
 pub struct Change {
     /// Increase of the row's value; negative for a decrease.
     pub difference: f64,
-    /// Lower end of the confidence interval of the increase.
+    /// Lower end of the confidence interval of `difference`.
     pub low: f64,
-    /// Upper end of the confidence interval of the increase.
+    /// Upper end of the confidence interval of `difference`.
     pub high: f64,
-    /// Probability with which the confidence interval contains the true increase.
+    /// Probability with which the confidence interval, from `low` to `high`, contains the true value of `difference`.
     pub coverage: f64,
     /// The verdict on the change: whether the columns differ, and which is better.
     pub verdict: Verdict,
@@ -160,10 +161,11 @@ impl RowAblation {
         is_gap(self.from, self.to)
     }
 
-    /// Returns whether a difference changes the row. If the effect has verdicts, one of them must say that the values
-    /// with and without the difference can be told apart. Without verdicts, the value must change by at least half a
-    /// percent of the gap, or by 1 % if there is no gap. With several seeds, the ranges of values with and without the
-    /// difference must also not overlap.
+    /// Returns whether one of the differences between the two kernels, whose effect is `effect`, changes this row. If
+    /// the effect has verdicts, one of them must say that the values with and without the difference can be told apart.
+    /// Without verdicts, the difference must change the value by at least half a percent of the gap between the two
+    /// kernels' values, or by 1 % if there is no such gap. With several seeds, the ranges of values with and without
+    /// the difference must not overlap, either.
     #[must_use]
     pub fn is_changed_by(&self, effect: &Effect) -> bool {
         let mut known = [effect.alone_change, effect.undone_change].into_iter().flatten().peekable();
@@ -228,8 +230,8 @@ impl Ablation {
         &self.kernels
     }
 
-    /// Returns the results from a table with the columns [`Ablation::kernels`], row by row. Rows that one of the two
-    /// kernels lacks are left out.
+    /// Returns the results of the ablation for each row of `table`, whose columns are those of [`Ablation::kernels`].
+    /// Leaves out rows in which one of the two compared kernels has no value.
     #[must_use]
     pub fn of_table(&self, table: &Table) -> Vec<RowAblation> {
         table.rows.iter().filter_map(|row| self.of_row(table, row)).collect()

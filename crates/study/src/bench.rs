@@ -35,7 +35,7 @@ pub struct Amount {
     pub scale: Scale,
     /// Number of pages in the file that is read.
     pub pages: u64,
-    /// Number of pages that are read in place. A quarter as many are read by copy.
+    /// Number of reads of cached pages in place, in one measurement. A quarter as many reads copy their page.
     pub hits: u64,
 }
 
@@ -82,7 +82,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     Ok(Table::of_runs(head, &[runs], None))
 }
 
-/// Returns a number of rounds in words.
+/// Returns the note that a report has for `count` rounds of a benchmark.
 fn rounds(count: u64) -> String {
     match count {
         1 => "1 round: how far others would lie apart is not known".to_owned(),

@@ -15,28 +15,29 @@ use catalogue::experiment::{Published, PublishedRow, Statistic};
 use figures::statistics::Estimate;
 use report::Table;
 
-/// Only published figures larger than this count when levels (the figures themselves) are compared, because a factor
-/// between small figures means little.
+/// Largest published figure that is left out when levels (the figures themselves) are compared. A factor between small
+/// figures means little.
 pub const LEVEL: f64 = 100.0;
 
 /// A level (the figure itself) is met if the simulated figure is at most this many times the published one, and at
 /// least the published one divided by this number.
 pub const FACTOR: f64 = 2.0;
 
-/// Smallest published effect that counts. An effect is the change from the baseline to a kernel, as a share of the
-/// baseline.
+/// Smallest published effect that summaries of the comparison count. An effect is the change of a figure from the
+/// baseline to another kernel, as a share of the baseline's figure.
 pub const EFFECT: f64 = 0.05;
 
-/// Factor to which a change is capped when sizes of effects are compared. So a change from or to zero counts like any
-/// change above this factor: where a simulation leaves three pages, a posting may state zero.
+/// Largest factor by which a figure counts as changed when sizes of effects are compared. Larger changes count as this
+/// factor, also a change from or to zero. Otherwise a posting that states zero pages would differ infinitely from a
+/// simulation with three.
 const FAR: f64 = 100.0;
 
-/// Smallest number of runs whose spread or extreme is not left to chance. Textbooks call samples of at least this size
-/// large.
+/// Number of runs from which on a published spread or extreme counts. With fewer runs, chance decides the figure.
+/// Textbooks call samples of at least this size large.
 pub const FEW_RUNS: u32 = 30;
 
-/// Smallest figure that is not left to chance if it is from one run. A Poisson count of this size varies by a tenth
-/// from run to run.
+/// Smallest published figure from a single run that counts. Whether the simulation meets a smaller figure is left to
+/// chance: a Poisson count of this size already varies by a tenth from run to run.
 pub const ONE_RUN: f64 = 100.0;
 
 /// The reasons for which chance, and not a mechanism, decides whether a published figure or effect is met.
@@ -91,7 +92,8 @@ pub struct Cell {
     pub kernel: String,
     /// The published figure.
     pub published: f64,
-    /// The simulated figure, a median over the seeds with its interval; none if the simulation has no such row.
+    /// The simulated figure: its median over the seeds, with a confidence interval. None if the simulation does not
+    /// report this figure.
     pub simulated: Option<Estimate>,
     /// The simulated figure divided by the published one; 1 if both are zero. None if only the published figure is
     /// zero, or if there is no simulated figure.
@@ -100,7 +102,8 @@ pub struct Cell {
     pub is_met: bool,
     /// True if summaries count the level (the figure itself), because the published figure is above [`LEVEL`].
     pub counts: bool,
-    /// The reason why chance decides whether the level is met; none if a mechanism can decide it.
+    /// The reason why it is mere chance whether the simulated figure meets the published one; none if it is a matter of
+    /// the simulated mechanisms.
     pub left_to_chance: Option<LeftToChance>,
     /// The effect of the kernel compared with the baseline; none for the baseline itself, and none if the baseline's
     /// figure is not published.
@@ -110,7 +113,8 @@ pub struct Cell {
 /// The change from the baseline to a kernel, published and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The published change as a share of the baseline; infinite (null in JSON) if only the baseline is zero.
+    /// The published change, divided by the baseline's published figure. Infinite (null in JSON) if the baseline's
+    /// figure is 0 and the kernel's is not.
     pub published: f64,
     /// The simulated change as a share of the baseline; none if either figure is missing.
     pub simulated: Option<f64>,
@@ -122,27 +126,28 @@ pub struct Effect {
     /// expressed as a factor of at most a hundred. The logarithms of these two factors must be within a factor of
     /// [`FACTOR`] of each other.
     pub has_size: bool,
-    /// The reason why chance decides whether the effect is met; none if a mechanism can decide it.
+    /// The reason why it is mere chance whether the simulated change meets the published one; none if it is a matter of
+    /// the simulated mechanisms.
     pub left_to_chance: Option<LeftToChance>,
 }
 
 /// The share of the published figures that the simulation meets, as two numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// Number of figures that count and that the simulation meets.
+    /// Of the figures that count, the number that the simulation meets.
     pub met: usize,
-    /// Number of all figures that count, met or not.
+    /// Number of all figures that count, whether the simulation meets them or not.
     pub of: usize,
 }
 
-/// Counts of effects and levels in some rows.
+/// The shares of the effects and levels of some rows that the simulation meets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// The share of the effects that are met in sign (direction).
+    /// The share of the effects whose sign (direction) the simulation meets.
     pub signs: Share,
-    /// The share of the effects that are met in sign (direction) and size.
+    /// The share of the effects whose sign (direction) and size the simulation meets.
     pub sizes: Share,
-    /// The share of the levels (the figures themselves) that are met, within [`FACTOR`].
+    /// The share of the levels (the figures themselves) that the simulation meets within a factor of [`FACTOR`].
     pub levels: Share,
 }
 
@@ -150,11 +155,13 @@ pub struct Tally {
 /// factor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Counts for the rows that neither only give context nor follow from other rows.
+    /// The shares that are met of the main rows: those that do not follow from other rows, and that do more than give
+    /// context.
     pub plain: Tally,
-    /// Counts for those figures of plain rows that a mechanism decides and not chance.
+    /// The shares that are met of the rows of `plain`, but only of those figures that a mechanism decides rather than
+    /// chance.
     pub decidable: Tally,
-    /// Counts for the rows that only give context, or that follow from other rows.
+    /// The shares that are met of the other rows: those that only give context, or that follow from other rows.
     pub apart: Tally,
     /// The published figure that the simulation misses by the largest factor. Only figures above [`LEVEL`] are
     /// considered; none if no figure is above it.
@@ -166,7 +173,7 @@ pub struct Summary {
 pub struct Worst {
     /// Name of the figure's row.
     pub row: String,
-    /// Name of the figure's kernel.
+    /// Name of the kernel whose figure this is.
     pub kernel: String,
     /// The figure that the posting states.
     pub published: f64,
@@ -180,14 +187,14 @@ impl Share {
         self.of += 1;
     }
 
-    /// Returns the share for the figures of two shares together: adds up the numbers of met figures, and the numbers of
-    /// all figures.
+    /// Returns the sum of two shares: the numbers of met figures are added, and so are the numbers of all figures.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self { met: self.met + other.met, of: self.of + other.of }
     }
 
-    /// Returns the share of figures that are met, percent; none if no figure counts.
+    /// Returns the share of the published figures that the simulation meets, percent; none if no published figure
+    /// counts.
     #[must_use]
     pub fn percent(self) -> Option<f64> {
         (self.of > 0).then(|| 100.0 * self.met as f64 / self.of as f64)
@@ -195,8 +202,9 @@ impl Share {
 }
 
 impl Tally {
-    /// Counts the level and the effect of a cell, each only if `is_wanted` returns `true` for it. `is_wanted` gets the
-    /// reason why chance decides the level or the effect; `None` if chance does not.
+    /// Adds the level and the effect of a cell to the tally. Each is added only if it counts and `is_wanted` returns
+    /// `true` for it. The argument of `is_wanted` is the reason why chance decides the level or the effect; `None` if a
+    /// mechanism can decide it.
     fn add(&mut self, cell: &Cell, is_wanted: impl Fn(Option<LeftToChance>) -> bool) {
         if cell.counts && is_wanted(cell.left_to_chance) {
             self.levels.add(cell.is_met);
@@ -268,7 +276,9 @@ impl Row {
 }
 
 impl Cell {
-    /// Makes a cell. `base` holds the published and the simulated figure of the baseline.
+    /// Compares the published figure of a kernel, `figure`, with the simulated one. `base` holds the published and the
+    /// simulated figure of the baseline kernel; it is `None` for the baseline itself, and if the posting has no figure
+    /// of the baseline.
     fn of(kernel: &str, figure: f64, simulated: Option<Estimate>, base: Option<(f64, Option<Estimate>)>) -> Self {
         let here = simulated.map(|estimate| estimate.median);
         let ratio = here.and_then(|here| ratio(figure, here));
@@ -356,8 +366,8 @@ fn change((base, figure): (f64, f64)) -> f64 {
     if base == figure { 0.0 } else { (figure - base) / base.abs() }
 }
 
-/// Returns the logarithm of the factor from a baseline to a figure. The factor is capped at [`FAR`], and at 1 /
-/// [`FAR`].
+/// Returns the natural logarithm of the factor from a baseline to a figure. A factor above [`FAR`] counts as [`FAR`],
+/// and one below 1 / [`FAR`] counts as 1 / [`FAR`].
 fn reach((base, figure): (f64, f64)) -> f64 {
     let log = if base == figure { 0.0 } else { (figure / base).ln() };
     log.clamp(-FAR.ln(), FAR.ln())

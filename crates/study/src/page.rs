@@ -16,10 +16,11 @@ use report::plot::lines::{Lines, Plot};
 use report::plot::{over_time, packets};
 use report::{Show, Table};
 
-/// A list of differences between kernels that has more lines than this is shown folded.
+/// Largest number of lines in a list of differences between kernels that is shown open. A longer list is shown folded.
 const DIFFERENCES_OPEN: usize = 40;
 
-/// Returns the page with the results of `command`, which ran one plan or several. The page has sections for each plan.
+/// Returns an HTML page with the results of the command line `command`, which ran one plan or several. Each plan has
+/// its own sections.
 #[must_use]
 pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     let mut sections = Vec::new();
@@ -68,8 +69,8 @@ fn of_plan(plan: &Plan, results: &Results, show: Show) -> Vec<Section> {
     sections
 }
 
-/// Returns a chart for each plot in `lines`. The plots that have a horizontal axis of their own come first. The plots
-/// over time follow; they are zoomed together. Returns none if there is nothing to plot.
+/// Returns the part of the page that has a chart for each plot in `lines`; none if there is nothing to plot. Plots with
+/// a horizontal axis of their own come first. Plots over time follow, which are zoomed together.
 fn charts(lines: Lines) -> Option<Part> {
     let Lines { names, across, panels, beside, .. } = lines;
     let own = beside.into_iter().flatten().map(|plot: Plot| Chart::of_plot(plot, &names));
@@ -119,8 +120,8 @@ fn of_flames(columns: &[ColumnProfile], flames: Vec<Flame>) -> Option<Section> {
     (!flames.is_empty()).then(|| Section::new("Where time goes", vec![words, Part::Flames(flames)]))
 }
 
-/// Returns the section with flame graphs of the folded stacks in `text`, a file that `--profile` wrote. Each line of
-/// the file begins with the name of a run.
+/// Returns a section with flame graphs, made from `text`, the contents of a file that `--profile` wrote: folded stacks,
+/// in which each line begins with the name of a run. Returns `None` if there are no stacks.
 #[must_use]
 pub fn of_stacks(text: &str) -> Option<Section> {
     let columns = profile::columns(&profile::read(text), View::default());
@@ -137,14 +138,14 @@ pub fn differences_of(kernels: &[(&str, &Kernel)]) -> Option<Section> {
     differences_of_all(&[("", kernels.to_vec())])
 }
 
-/// The differences between two kernels.
+/// The choices in which two kernels, `from` and `to`, differ.
 struct Apart<'k> {
     from: &'k str,
     to: &'k str,
-    /// Number of values that each of the two kernels has, whether the values differ or not.
+    /// Number of choices that a kernel has: those with equal values in the two kernels, and those with different ones.
     values: usize,
     found: Vec<Difference>,
-    /// Names of the experiments that compare the two kernels.
+    /// Names of the experiments that compare the kernels `from` and `to`.
     of: Vec<&'k str>,
 }
 
@@ -180,8 +181,8 @@ fn differences_of_all<'k>(all: &[(&'k str, Kernels<'k>)]) -> Option<Section> {
     (!parts.is_empty()).then(|| Section::new("Kernels", parts))
 }
 
-/// Returns a table of cells with a line for each difference: the key, both values, and the source with its place in a
-/// kernel file.
+/// Returns a table with a line for each difference between two kernels. A line has the key, the value in each of the
+/// two kernels, the source of the value, and the place of this source in a kernel file.
 #[must_use]
 pub fn difference_grid(found: &[Difference]) -> Grid {
     let line = |it: &Difference| -> Vec<Cell> {
@@ -202,7 +203,7 @@ pub fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
 }
 
-/// Returns a folded part of a page with every value of a machine and its origin.
+/// Returns a part of a page, shown folded, that lists every value of a machine and the origin of each value.
 #[must_use]
 pub fn machine(machine: &Machine) -> Part {
     let about = if machine.about.is_empty() { String::new() } else { format!(": {}", machine.about) };
@@ -210,8 +211,8 @@ pub fn machine(machine: &Machine) -> Part {
     Part::folded(caption, values(&machine.node))
 }
 
-/// Returns a table of cells with every value in a file, by section. Each value has its place in the file and the
-/// comment on its line.
+/// Returns a table of all values in a file, by section. Each value has its place (file and line) and the comment on its
+/// line.
 #[must_use]
 pub fn values(node: &Node) -> Grid {
     let mut lines = Vec::new();

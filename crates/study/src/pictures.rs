@@ -8,7 +8,7 @@ use report::plot::bars::{self, Bars, Group};
 use report::plot::scatter::{Dot, Scatter};
 use report::{Table, plot};
 
-/// Lower and upper end of the scale on which bars show shares, %. A bar is cut off where it passes an end.
+/// Limits of the scale in a picture of shares, %. A bar for a share beyond a limit is cut off there.
 const SHARES: (f64, f64) = (-100.0, 200.0);
 
 /// Returns an experiment's runs as an SVG picture.

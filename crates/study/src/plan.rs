@@ -70,7 +70,7 @@ pub struct Request {
     pub profile: bool,
     /// Interval between records of counters; `None` records nothing.
     pub series_every: Option<Every>,
-    /// Interval between records of memory; `None` records nothing.
+    /// Interval between records of the state of memory; `None` records nothing.
     pub memory_every: Option<Nanos>,
     /// Interval between records of the generations of pages (multi-gen LRU); `None` records nothing.
     pub generations_every: Option<Nanos>,
@@ -96,7 +96,7 @@ pub struct Plan {
     pub experiment: Experiment,
     /// The columns of the table: one for each combination of a kernel, a machine with parameters, and a ground.
     pub columns: Vec<Column>,
-    /// The seeds.
+    /// The random seeds with which the jobs run.
     pub seeds: Vec<u64>,
     /// The factor by which memory, swap, files and disk bandwidth are multiplied.
     pub scale: Scale,
@@ -109,7 +109,7 @@ pub struct Plan {
     runs: Vec<Run>,
     /// The store of results of simulated runs, if they are to be kept.
     store: Option<Store>,
-    /// A line for each requested ground that is left out, with the reason.
+    /// Lines of text for the report, one for each requested ground on which nothing is run, with the reason.
     skipped: Vec<String>,
     /// Lines to show below the report, after the lines about the grounds in `skipped`.
     notes: Vec<String>,
@@ -125,7 +125,7 @@ struct Run {
     /// The run's job without the seed, shared by all seeds of a column.
     job: Arc<Job>,
     seed: u64,
-    /// The description of the job that is passed to the process that runs it in real time.
+    /// The description of the run's job. A process that is started for a run in real time gets this description.
     order: NamedJob,
     /// The command that repeats the run.
     replay: String,
@@ -153,7 +153,7 @@ struct Subject<'r> {
     setup: &'r Setup,
     ground: Ground,
     /// Number of pages that fit on the device that holds the ground's files. None if this number is unknown, or if the
-    /// machine file states it.
+    /// device is simulated, so that the machine file decides its size.
     device_pages: Option<u64>,
     /// The kernel image that a guest boots.
     image: Option<&'r Path>,
@@ -188,7 +188,7 @@ impl Results {
     /// Returns the results if no run failed.
     ///
     /// # Errors
-    /// When a run failed. The error has every failed run.
+    /// When at least one run failed. The error is the list of all failed runs.
     pub fn whole(self) -> Result<Self, Vec<JobFailure>> {
         if self.failures.is_empty() { Ok(self) } else { Err(self.failures) }
     }
@@ -470,10 +470,10 @@ impl Plan {
     }
 }
 
-/// Checks the jobs of all columns on a ground before any job runs.
+/// Checks the jobs on one ground, one for each of its columns, before any job runs.
 ///
-/// # Errors
-/// When a job is faulty. The error is the first fault, with the name of its column unless all columns have the fault.
+/// # Errors When a job is faulty. The error is the first fault. It names the column of the faulty job, unless the jobs
+/// of all columns are faulty.
 fn check_all(
     subjects: &[Subject<'_>],
     plain: &Job,
@@ -488,8 +488,8 @@ fn check_all(
     Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
 }
 
-/// Returns a subject for each column of the table that runs on `ground`: for each combination of a kernel, a setup
-/// (machine and parameters) and a kernel image.
+/// Returns a subject for each column whose runs take place on `ground`. There is one column for each combination of a
+/// kernel, a setup (machine and parameters) and a kernel image.
 fn subjects_of<'r>(
     ground: Ground,
     place: &'r GroundOptions,
@@ -527,7 +527,8 @@ impl Subject<'_> {
         }
     }
 
-    /// Returns the description of a job of this subject that is passed to the process that runs it.
+    /// Returns a description of `job`, which is a job of this subject. The description is passed to the process that
+    /// runs the job.
     fn order(&self, job: &Job) -> NamedJob {
         NamedJob {
             experiment: self.setup.experiment_word.clone(),

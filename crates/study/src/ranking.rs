@@ -1,7 +1,8 @@
 //! Ranking of kernels by the `main_row` of an experiment.
 //!
-//! A kernel wins or loses if its figure is told apart from that of the best other kernel, as [`figures::verdict`]
-//! decides, and ties otherwise. With too few seeds only the distance is reported.
+//! A kernel is compared with the best other kernel. It wins if its figure is better and [`figures::verdict`] tells the
+//! two figures apart; it loses if its figure is worse and they are told apart. Otherwise the two tie. With too few
+//! seeds only the distance is reported.
 
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -18,7 +19,7 @@ pub struct Ranking {
     pub experiment: String,
     /// Name of the row (figure) by whose values the kernels are ranked.
     pub row: String,
-    /// Unit of the row.
+    /// Unit of the row's values.
     pub unit: String,
     /// The direction in which values of the row are better: higher or lower.
     pub better: Better,
@@ -27,7 +28,7 @@ pub struct Ranking {
     pub format: Format,
     /// Scale of the runs.
     pub scale: String,
-    /// Hash over all runs.
+    /// Hash over the fingerprints of all simulated runs, in hexadecimal digits; none if no run was simulated.
     pub fingerprint: Option<String>,
     /// The kernels, the best first; kernels with equal figures in the order in which they were named.
     pub places: Vec<Ranked>,
@@ -40,17 +41,18 @@ pub struct Ranked {
     pub kernel: String,
     /// The kernel's figure, a median over the seeds with its interval; none if no run of the kernel has the row.
     pub value: Option<Estimate>,
-    /// The kernel's lead over the best other kernel, as a share of the other kernel's figure. The lead is negative if
-    /// this kernel is worse. None if the other kernel's figure is 0, or if one of the two figures is missing.
+    /// The amount by which the kernel's figure is better than that of the best other kernel, as a share of the other's
+    /// figure; negative if it is worse. None if the other kernel's figure is 0, or if one of the two figures is
+    /// missing.
     pub ahead: Option<f64>,
-    /// The verdict on the kernel's lead.
+    /// The verdict on [`Self::ahead`]: whether the kernel is better or worse than the best other kernel.
     pub verdict: Standing,
     /// Reason why the kernel has no figure, if its runs failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// The verdict on a kernel compared with the best other kernel.
+/// The result of comparing a kernel with the best of the other kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
@@ -146,7 +148,7 @@ impl Ranking {
         self.places.iter().find(|place| place.kernel == kernel)
     }
 
-    /// Returns the place of the best kernel other than `kernel`.
+    /// Returns the place of the best kernel other than `kernel`; none if the ranking contains no other kernel.
     #[must_use]
     pub fn rival(&self, kernel: &str) -> Option<&Ranked> {
         self.places.iter().find(|place| place.kernel != kernel)

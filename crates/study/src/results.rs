@@ -1,4 +1,5 @@
-//! Results of a store's runs: selected by name, as tables, and as one list.
+//! Results of the runs in a store. Runs are selected by experiment, kernel and the like, and shown as tables or as one
+//! list with a line for each figure of each run.
 
 use std::{
     cmp::Ordering,
@@ -22,7 +23,7 @@ use report::{Column, Table, TableHead, rows};
 pub struct Where {
     /// The key: `experiment`, `kernel`, `machine`, `scale`, `seed`, or a key whose value was changed for a run.
     pub key: String,
-    /// The values of the key. A run is selected if it has any of them.
+    /// The accepted values of the key. A run is selected if its value of the key is among them.
     pub values: Vec<String>,
 }
 
@@ -79,9 +80,10 @@ pub fn matching(runs: Vec<StoredRun>, wanted: &[Where]) -> Result<Vec<StoredRun>
     Ok(runs.into_iter().filter(fits).collect())
 }
 
-/// Makes a table for each experiment, machine and scale, with a column for each kernel and its changes, over all seeds.
-/// Columns are ordered as in a comparison: first the experiment's kernels, then other kernels by name. Columns of one
-/// kernel are ordered by the size of their changed values.
+/// Makes a table for each experiment, machine and scale. A table has a column for each kernel and each set of changes
+/// to it; a column has the figures over all seeds. Columns are ordered as in a comparison: first the experiment's
+/// kernels, then other kernels by name. Columns of one kernel are ordered by the changed keys, then by their values:
+/// numbers by size, then words.
 #[must_use]
 pub fn tables(runs: &[StoredRun]) -> Vec<Table> {
     let mut groups: BTreeMap<(&str, &str, &str), Vec<&StoredRun>> = BTreeMap::new();
@@ -128,7 +130,8 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
     Table::of_runs(head, &runs, None)
 }
 
-/// Compares two columns: first by the order of an experiment's kernels, then by kernel, changes and id.
+/// Compares two columns, to sort them: by the place of their kernel in `kernels` (the experiment's order), then by the
+/// name of the kernel, the changed keys, and the id.
 fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     let place = |column: &Column| {
         let of = |word: &String| kernels.iter().position(|kernel| kernel == word);
@@ -146,8 +149,8 @@ fn in_order(kernels: &[String], a: &Column, b: &Column) -> Ordering {
     place(a).cmp(&place(b)).then_with(|| a.kernel.cmp(&b.kernel)).then_with(by_size).then_with(|| a.id.cmp(&b.id))
 }
 
-/// Removes the rows that `words` do not select. A word selects each row that has the word in its name, and each row of
-/// the block that has the word as its name. If there are no words, all rows stay.
+/// Removes the rows that `words` do not select. A word selects each row whose name contains the word, and all rows of
+/// the block that has exactly this name. If there are no words, all rows stay.
 pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     if !words.is_empty() {
         let is_meant = |row: &Row| words.iter().any(|word| rows::is_meant(&row.group, &row.name, word));
@@ -155,23 +158,24 @@ pub fn keep_rows(runs: &mut [StoredRun], words: &[String]) {
     }
 }
 
-/// A list of runs with a line for each figure of each run. If a key was changed for any of the runs, the list has a
-/// column for this key.
+/// The figures of several runs as one long table (a data frame), with a line for each figure of each run. Each key that
+/// the user set for at least one of the runs has a column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Frame {
     /// Columns of text, each with its name. A cell is none if the run of its line does not have the column's key.
     pub texts: Vec<(String, Vec<Option<String>>)>,
-    /// For each line, the seed of the run.
+    /// Column of seeds: for each line of the table, the seed of its run.
     pub seeds: Vec<u64>,
-    /// For each line, the figure.
+    /// Column of figures: for each line of the table, its figure.
     pub values: Vec<f64>,
 }
 
-/// Number of text columns before the seed's column. Columns of changed keys are not counted.
+/// Number of text columns before the column of the seed, if no run has changed keys: experiment, machine, scale and
+/// kernel.
 const BEFORE_SEED: usize = 4;
 
 impl Frame {
-    /// Makes the list of `runs`, in order.
+    /// Makes the table from `runs`, in their order. Each row of a run's report becomes a line.
     #[must_use]
     pub fn of(runs: &[StoredRun]) -> Self {
         let keys: BTreeSet<&String> = runs.iter().flat_map(|run| run.identity.set.keys()).collect();
@@ -198,7 +202,7 @@ impl Frame {
         Self { texts, seeds, values: lines().map(|(_, row)| row.value).collect() }
     }
 
-    /// Returns the names of all columns, in their order in a file.
+    /// Returns the names of all columns, in the order in which a results file has them.
     #[must_use]
     pub fn names(&self) -> Vec<&str> {
         let (before, after) = self.texts.split_at(self.seed_at());
@@ -211,7 +215,8 @@ impl Frame {
             .collect()
     }
 
-    /// Returns the number of text columns before the seed: those of the run's name, and those of changed keys.
+    /// Returns the number of text columns before the column of the seed. They have the run's names, and the values of
+    /// changed keys.
     fn seed_at(&self) -> usize {
         self.texts.iter().position(|(name, _)| name == "group").unwrap_or(BEFORE_SEED)
     }

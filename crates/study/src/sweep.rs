@@ -35,10 +35,11 @@ use report::{Table, rows};
 pub struct Sweep {
     /// A plan for each experiment, machine and scale.
     plans: Vec<Plan>,
-    /// The runs of all plans, each run once.
+    /// The runs of all plans. A run that is in several plans is in this list once.
     runs: Vec<SweepRun>,
-    /// Words by which the sweep's file selects rows. A word selects each row that has the word in its name, and all
-    /// rows of the group whose name is the word. Empty if all rows are selected.
+    /// Words by which the sweep's file selects rows of the report. A word selects each row whose name contains the
+    /// word. If the word is the name of a group of rows, it selects all rows of this group. Empty if all rows are
+    /// selected.
     rows: Vec<String>,
 }
 
@@ -56,9 +57,9 @@ pub struct SweepRun {
 /// A part of a sweep: every `count`th run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Index of the part, from 1.
+    /// Number of this part of the sweep, counted from 1.
     pub index: usize,
-    /// Number of parts.
+    /// Number of parts into which the sweep is divided.
     pub count: usize,
 }
 
@@ -66,7 +67,8 @@ impl Shard {
     /// The part that contains all runs of a sweep.
     pub const ALL: Self = Self { index: 1, count: 1 };
 
-    /// Returns whether the part contains run number `number`.
+    /// Returns whether this part of the sweep contains the run at position `number`, from 0, in the list of the sweep's
+    /// runs.
     #[must_use]
     pub const fn has(self, number: usize) -> bool {
         number % self.count == self.index - 1
@@ -89,13 +91,13 @@ impl FromStr for Shard {
 /// runs that failed.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Number of runs that were performed.
+    /// Number of runs that this part of the sweep performed, because the store did not have their results.
     pub done: usize,
     /// Number of runs that were found in the store.
     pub found: usize,
     /// Failed runs.
     pub failures: Vec<JobFailure>,
-    /// The reason for each failure, by the hash that names the failed run's file.
+    /// The reasons of the failures. A key is the hash after which the file of the failed run is named.
     pub why: BTreeMap<String, Failure>,
 }
 
@@ -234,7 +236,7 @@ impl Sweep {
         &self.rows
     }
 
-    /// Returns the name of a run.
+    /// Returns a run's name for messages: experiment, machine, scale, kernel with changes, and seed.
     #[must_use]
     pub fn title(&self, run: &SweepRun) -> String {
         let identity = &run.identity;
@@ -303,8 +305,8 @@ impl Sweep {
         self.runs.iter().filter(|run| store.has(&run.hash)).count()
     }
 
-    /// Returns the results of all runs, read from a store. Failed runs are not in the store: `why` has the reason for
-    /// each failure, by the run's hash.
+    /// Returns the results of all runs. Results of completed runs are read from `store`. `why` has the failed runs,
+    /// which the store lacks: the failure of each, by the run's hash.
     ///
     /// # Errors
     /// When a run is neither in the store nor in `why`, or its file is damaged.
@@ -338,8 +340,8 @@ fn check(words: &[Word], of: impl Fn(&str) -> Result<(), Error>) -> Result<(), E
     words.iter().try_for_each(|word| of(&word.text).map_err(|error| at(error, &word.place)))
 }
 
-/// Returns the texts or numbers that the key `key` holds, as a list or as a single value. Returns no words if the key
-/// is missing.
+/// Returns the values of the key `key`: one value, or the elements of a list. Values are texts; the key `scales` may
+/// also have numbers. The result is empty if the key is missing.
 fn words(node: &Node, key: &str) -> Result<Vec<Word>, Error> {
     let Some(node) = node.get(key) else { return Ok(Vec::new()) };
     let nodes = match &node.value {
@@ -418,7 +420,8 @@ fn check_once(sets: &[(Set, Vec<Place>)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a sweep of `combinations` combinations with `seeds` seeds each can be planned.
+/// Returns an error if a sweep with this number of combinations, and `seeds` seeds for each combination, is too large
+/// to be planned. `node` is the sweep's file; the error names a line in it.
 fn check_size(node: &Node, combinations: u64, seeds: u64) -> Result<(), Error> {
     let place_of = |keys: [&str; 2]| {
         let found = keys.into_iter().find_map(|key| node.get(key));

@@ -1,8 +1,8 @@
 //! Compares a kernel file with a kernel image: equal loads run on the simulator and in a virtual machine (a guest), and
 //! their counters are compared.
 //!
-//! `truth.toml` has the loads and the rule for each counter. Counters say how often an event happened. An emulated
-//! machine counts events as a real machine does.
+//! `truth.toml` has the loads and the rule for each counter. Only counts of events are compared, not times, because an
+//! emulated guest has wrong times, but counts events as a real machine does.
 
 use catalogue::ground::{Ground, GroundOptions};
 use placed::{Error, Node};
@@ -31,10 +31,10 @@ pub struct Suite {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Names of the counters.
+    /// Names of the counters to which the rule applies.
     pub names: Vec<String>,
-    /// Counters of the kernel. If there are any, each counter in `names` is not a counter of the kernel, but the sum of
-    /// these.
+    /// Counters of the kernel whose sum is the value of each counter in `names`. If this list is empty, the counters in
+    /// `names` are counters of the kernel themselves.
     #[serde(default)]
     pub sum_of: Vec<String>,
     /// The largest accepted difference between the simulated value and the guest's value, in percent of the guest's
@@ -67,9 +67,10 @@ pub type Spread = [f64; 3];
 pub struct Counted {
     /// Name of the load.
     pub load: String,
-    /// Name of the guest's column.
+    /// Name of the column that a report has for the guest.
     pub guest: String,
-    /// For each counter, by name: its values over the guest's boots, then its simulated values over seeds.
+    /// By the name of a counter: its median, lowest and highest value over the boots of the guest, and then the same
+    /// three over the seeds of the simulation.
     pub counters: BTreeMap<String, (Spread, Spread)>,
 }
 
@@ -78,7 +79,7 @@ pub struct Counted {
 pub struct Held {
     /// Name of the load.
     pub load: String,
-    /// Name of the guest's column.
+    /// Name of the column that a report has for the guest.
     pub guest: String,
     /// The compared counters, in causal order: causes before their effects.
     pub counters: Vec<Compared>,
@@ -110,16 +111,17 @@ pub struct Difference {
     pub load: String,
     /// Name of the counter.
     pub name: String,
-    /// Names of the two guests' columns.
+    /// Names of two columns: those of the guests whose kernels are compared.
     pub guests: [String; 2],
-    /// The counter's median with each kernel, as the guests counted.
+    /// The counter's median with each of the two kernels, as the guests counted.
     pub counted: [f64; 2],
-    /// The counter's simulated median with each kernel.
+    /// The counter's median with each of the two kernels, as simulated.
     pub sim: [f64; 2],
 }
 
 impl Difference {
-    /// Returns whether the kernel with the larger count is the same one in the simulation and in the guests.
+    /// Returns whether the simulation orders the two kernels as the guests do: the kernel with the larger median in the
+    /// guests has the larger median in the simulation, too.
     #[must_use]
     pub fn is_right(&self) -> bool {
         (self.counted[0] - self.counted[1]) * (self.sim[0] - self.sim[1]) > 0.0
@@ -167,9 +169,10 @@ impl Record {
 pub struct Recorded {
     /// Name of the load.
     pub load: String,
-    /// The values that the load had when it was recorded. A load that has changed since must be recorded again.
+    /// The settings ([`Load::set`]) that the load had when it was recorded. If the load has other settings today, it
+    /// must be recorded again.
     pub set: Vec<String>,
-    /// Name of the guest's column.
+    /// Name of the column that a report has for the guest.
     pub guest: String,
     /// Name of the kernel file.
     pub kernel: String,
@@ -193,10 +196,10 @@ impl Recorded {
     }
 }
 
-/// Name of the suite's file in messages.
+/// Name, as messages print it, of the file with the loads that are compared, and the rules of the comparison.
 const FILE: &str = "crates/study/truth.toml";
 
-/// Name, in messages, of the file with the last results of comparisons.
+/// Name, as messages print it, of the file that holds the results of the last comparison.
 const LAST_FILE: &str = "crates/study/truth-last.toml";
 
 /// The machine on which all loads run.
@@ -205,7 +208,7 @@ const MACHINE: &str = "guest-512m";
 /// Returns the loads and rules of `truth.toml`.
 ///
 /// # Panics
-/// Never: a test reads the file.
+/// Never: a test checks that the built-in `truth.toml` can be read.
 pub fn suite() -> &'static Suite {
     static SUITE: LazyLock<Suite> = LazyLock::new(|| {
         let read = || -> Result<Suite, Error> { Node::parse(FILE, include_str!("../truth.toml"))?.read() };
@@ -214,23 +217,26 @@ pub fn suite() -> &'static Suite {
     &SUITE
 }
 
-/// The last result of comparing simulations with one record of guests.
+/// Agreement of simulations with one record of guests (real kernels in virtual machines), when the two were last
+/// compared.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Last {
     /// Name of the record: the kernel that the guests ran.
     pub name: String,
-    /// Number of counters that agree, and number of all judged counters.
+    /// Two numbers of counters: those whose simulated value is close enough to the value in the guests, by the rules of
+    /// `truth.toml`; and all that were judged.
     pub counters: [usize; 2],
-    /// Numbers of counters that differ between two kernels: first those for which the simulation and the guests agree
-    /// which kernel has the larger count, then all.
+    /// Differences are counters whose counts differ between two kernels under one load. The first number is that of the
+    /// differences with the right sign: the same kernel has the larger count in the simulation and in the guests. The
+    /// second number is that of all differences.
     pub signs: [usize; 2],
 }
 
 /// Returns the last result for each record in `docs/truth`. `cargo xtask truth` writes these results.
 ///
 /// # Panics
-/// Never: a test reads the file.
+/// Never: a test checks that the built-in `truth-last.toml` can be read.
 pub fn last() -> &'static [Last] {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -245,7 +251,8 @@ pub fn last() -> &'static [Last] {
     &RESULTS
 }
 
-/// Returns the last results as a line of text.
+/// Returns `results` (the last result for each record of real kernels) as a line of text: how many counters and how
+/// many signs of differences the simulation agrees with.
 #[must_use]
 pub fn last_text(results: &[Last]) -> String {
     let of = |Last { name, counters: [agree, counters], signs: [right, signs] }: &Last| {
@@ -334,7 +341,8 @@ impl Suite {
     }
 }
 
-/// Returns what each guest in `table`, the table of the runs of `load`, counted. Guests that failed are left out.
+/// Returns the counters of each guest after it ran `load`. `table` is the table of the runs of this load. Guests that
+/// failed are left out.
 #[must_use]
 pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     let spread =
@@ -356,8 +364,8 @@ pub fn recorded(suite: &Suite, load: &Load, table: &Table) -> Vec<Recorded> {
     columns.map(of_column).filter(|run| !run.counters.is_empty()).collect()
 }
 
-/// Returns a guest's counters together with the simulated counters of the same kernel file, which `table` has as a
-/// column. Returns `None` if there is no such column.
+/// Returns the counters of a guest, each with the simulated counter. The simulated counters are those of the column of
+/// `table` that has the guest's kernel file. Returns `None` if there is no such column.
 #[must_use]
 pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted> {
     let is_same = |column: &report::Column| column.ground == Ground::Sim.to_string() && column.kernel == guest.kernel;
@@ -369,7 +377,8 @@ pub fn counted(suite: &Suite, guest: &Recorded, table: &Table) -> Option<Counted
     Some(Counted { load: guest.load.clone(), guest: guest.guest.clone(), counters })
 }
 
-/// Compares a load's simulated counters with the guest's, each counter by its own rule. Returns the comparison.
+/// Compares two values of each counter under one load: the guest's value and the simulation's value. The counter's rule
+/// says how far they may differ. Returns the comparisons of all counters that have both values.
 #[must_use]
 pub fn held(suite: &Suite, counted: &Counted) -> Held {
     let compared = |(rule, name): (&Rule, &String)| {
@@ -380,8 +389,9 @@ pub fn held(suite: &Suite, counted: &Counted) -> Held {
     Held { load: counted.load.clone(), guest: counted.guest.clone(), counters }
 }
 
-/// Returns the counters whose values in the guests differ between two kernels under the same load. A counter must
-/// differ by more than its rule allows, and the ranges over the two guests' boots must not overlap.
+/// Returns the differences between kernels in real guests: each counter whose values differ between two guests with
+/// different kernels and the same load. The difference must be larger than the counter's rule allows, and the ranges of
+/// the values over the boots of each guest must not overlap.
 #[must_use]
 pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
     let mut found = Vec::new();
@@ -410,7 +420,8 @@ pub fn differences(suite: &Suite, all: &[Counted]) -> Vec<Difference> {
 }
 
 impl Held {
-    /// Returns how many counters agree by their ranges, how many agree by their medians, and how many are judged.
+    /// Returns how many counters agree between simulator and guest: by their ranges, and by their medians. Also returns
+    /// the number of counters that are judged.
     #[must_use]
     pub fn agree(&self) -> Agreement {
         let count =
@@ -432,9 +443,11 @@ impl Held {
 /// The number of counters that agree, by two criteria: by ranges and by medians.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Number of counters whose guest range, widened by what the rule allows, overlaps the simulated range.
+    /// Number of counters for which the range of the guest's values, widened by the percentage in the counter's rule,
+    /// overlaps the range of the simulated values.
     pub agree: usize,
-    /// Number of counters whose medians differ by no more than the rule allows.
+    /// Number of counters whose median in the guest and median in the simulator differ by no more than the rule for the
+    /// counter allows.
     pub by_medians: usize,
     /// Number of counters that are judged.
     pub of: usize,

@@ -171,8 +171,8 @@ fn is_about(variant: &Variant, kernel: &str) -> bool {
 }
 
 /// Returns the request that runs `variant`. It has the variant's own values, and the values of `request` for all other
-/// keys. Of the kernels of `request` it has those to which the variant applies. If there is no such kernel, returns
-/// none.
+/// keys. Its kernels are those kernels of `request` to which the variant applies. Returns `None` if there is no such
+/// kernel. Fails if `request` lists several values for a key that the variant sets.
 fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> Result<Option<Request>, Error> {
     let mut set = request.set.clone();
     for (key, value) in &variant.set {

@@ -49,7 +49,7 @@ impl Names {
         number
     }
 
-    /// Returns the name with this number.
+    /// Returns the name with the number `number`; `None` if there is no such name.
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&[u8]> {
         ((number as usize) < self.ends.len()).then(|| name_at(&self.bytes, &self.ends, number as usize))

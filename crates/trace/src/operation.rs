@@ -12,7 +12,7 @@ pub enum Operation {
     Write = 1,
     /// A file is opened. `len` is the file's size if it is known, otherwise 0.
     Open = 2,
-    /// The last descriptor of an open file is closed, so that its open file description goes.
+    /// The last descriptor of an open file description is closed, which releases the description.
     Close = 3,
     /// The file gets the size `offset`. Its pages beyond this size are dropped.
     Truncate = 4,
@@ -46,7 +46,7 @@ pub enum Operation {
     AdviseDontNeed = 16,
     /// Advice that the range is accessed only once (`POSIX_FADV_NOREUSE`).
     AdviseNoReuse = 17,
-    /// The task starts another task, whose number is `offset`.
+    /// The task starts another task. The request's `offset` is the number of the new task.
     Fork = 18,
     /// The task ends.
     Exit = 19,

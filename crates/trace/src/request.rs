@@ -23,7 +23,8 @@ pub struct Request {
     pub operation: Operation,
     /// Properties of the request, such as that it goes past the page cache.
     pub flags: Flags,
-    /// Number of the file, from 0: an index into the trace's table of names. Below [`FILE_LIMIT`](Self::FILE_LIMIT).
+    /// Number of the file, from 0: an index into the trace's table of names. The number is below
+    /// [`FILE_LIMIT`](Self::FILE_LIMIT).
     pub file: u32,
     /// Number of the open file description (what Linux's `struct file` is): requests with the same number share a
     /// readahead window. 0 if the source does not state the number.
@@ -67,9 +68,9 @@ impl Request {
         Some(RangeInclusive::new(self.offset / PAGE_BYTES, last / PAGE_BYTES))
     }
 
-    /// Returns the keys of the pages of the range, in ascending order. The keys of different pages of all files of a
-    /// trace differ. For a file with the number 0, such as the only device of a block trace, a key is the number of the
-    /// page within the file.
+    /// Returns the keys of the pages that the request touches, in ascending order. A key is unique among all pages of
+    /// all files of a trace. For a file with the number 0, such as the only device of a block trace, a key is the
+    /// number of the page within the file.
     #[inline]
     pub fn page_keys(&self) -> impl Iterator<Item = u64> + use<> {
         let file = self.file;
@@ -124,7 +125,7 @@ pub const fn page_of_key(key: u64) -> (u32, u64) {
 /// The kind of a trace by the targets of its requests: ranges of bytes, or whole objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Ranges of bytes of files or of block devices, which are split into pages.
+    /// Ranges of bytes, in files or on block devices. Each range is split into pages.
     #[default]
     Ranges,
     /// Objects with a key and a size, which are cached as a whole.
@@ -147,7 +148,7 @@ impl Kind {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The request has none of the properties.
+    /// The empty set: the request has none of the properties that flags state.
     pub const NONE: Self = Self(0);
     /// The transfer goes past the page cache (`O_DIRECT`).
     pub const DIRECT: Self = Self(1);

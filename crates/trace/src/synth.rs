@@ -35,7 +35,7 @@ pub enum Order {
 pub struct Pattern {
     /// The order in which the pattern accesses its pages.
     pub order: Order,
-    /// Number of pages, or objects, of the set. A scan has no such number.
+    /// Number of pages (or objects) in the set that the pattern accesses. It is 0 for a scan, which has no set.
     pub pages: u64,
     /// Relative frequency of the pattern: with weight 3, its requests come three times as often as those of a pattern
     /// with weight 1.
@@ -218,7 +218,7 @@ pub struct Settings {
     pub seed: u64,
     /// Number of requests per second of the trace's time, at least 1.
     pub rate: u64,
-    /// The things that the requests address: ranges of files, or objects.
+    /// The kind of the trace: its requests address ranges of files, or objects.
     pub kind: Kind,
     /// Smallest and largest size of objects, bytes. The logarithms of the sizes are spread evenly. An object keeps its
     /// size.
@@ -241,7 +241,7 @@ pub struct Synth {
     made: u64,
 }
 
-/// A pattern, and how far its requests have been made.
+/// A pattern, and the state of the generator of its requests.
 #[derive(Debug)]
 struct State {
     pattern: Pattern,

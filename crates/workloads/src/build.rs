@@ -95,7 +95,8 @@ impl Params {
         kib_pages(self.headers_kib.value).saturating_add(memory).saturating_add(again).saturating_add(1)
     }
 
-    /// Returns the duration of the longest single computation in a build, seconds.
+    /// Returns the longest time for which a task of the build does nothing but compute, seconds: the compilation of one
+    /// unit, or the linking.
     #[must_use]
     pub fn wait_s(&self) -> u64 {
         (self.unit_ms.value / 1000).max(self.link_ms.value / 1000)
@@ -160,7 +161,7 @@ impl Build {
         if is_header { self.header_pages } else { self.tree_file_pages }
     }
 
-    /// Writes the compiler's text to the device.
+    /// Writes the file with the compiler's program code (its text) to the device.
     ///
     /// # Errors
     /// When the device is full or memory is exhausted.
@@ -176,7 +177,8 @@ impl Build {
         (0..self.files()).try_for_each(|n| write_file(system, &tree_file(tree, n), self.file_pages(n)))
     }
 
-    /// Writes the compiler's text and all files of a tree to the device, and drops these files from memory.
+    /// Writes the file of the compiler's text (code) and all files of a tree to the device, then drops clean pages from
+    /// memory.
     ///
     /// # Errors
     /// When the device is full, memory is exhausted, or the system does not drop caches.
@@ -326,7 +328,7 @@ impl Build {
         if self.has_huge_pages { system.map_huge(pages) } else { system.map(pages) }
     }
 
-    /// Links the objects of a tree to its image.
+    /// Links the object files of the tree `tree` into the tree's image.
     ///
     /// # Errors
     /// When memory is exhausted or the device fails.

@@ -2,8 +2,8 @@
 //!
 //! Each compiler is a program of [`super::build`]: it maps the text that all compilers share, reads a source and the
 //! shared headers, touches memory of its own while it computes, frees that memory, and writes an object. Each task runs
-//! one compiler after another for a fixed part of the units, so that every ground does the same work. The workload
-//! `multibuild` runs whole builds and reports their times.
+//! one compiler after another, for a fixed part of the units (source files), so that every ground does the same work.
+//! The workload `multibuild` runs whole builds and reports their times.
 
 use super::build::{self, Build};
 use super::meter::{Course, LOOK_EVERY, Length, Measured, measure};

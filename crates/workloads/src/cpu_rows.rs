@@ -5,12 +5,12 @@ use figures::figure::{Better, Format, Row};
 use machine::{Func, LockClass, Nanos};
 use std::collections::BTreeMap;
 
-/// Tasks whose CPU time is reported.
+/// A choice of tasks for the report of CPU time: all tasks whose names have the same beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct Who<'a> {
-    /// Beginning of the names of the tasks, by which they are found.
+    /// Beginning of the tasks' names. All tasks whose names begin so are meant.
     pub prefix: &'a str,
-    /// Name under which report rows show these tasks.
+    /// Name that the report's rows have for the tasks.
     pub name: &'a str,
     /// `true`: if there are several tasks, each of them has a row of its own, in addition to their common row.
     pub tells_each: bool,

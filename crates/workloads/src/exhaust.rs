@@ -136,7 +136,7 @@ impl Workload for Exhaust {
 enum Fate {
     /// The program was killed.
     Killed,
-    /// The system refused the program's request for memory, or its write.
+    /// The system refused to give the program memory, or refused a write of the program.
     Refused,
 }
 

@@ -18,7 +18,7 @@ use machine::PAGE_BYTES;
 use serde::{Deserialize, Serialize};
 use sim::Rng;
 
-/// The touches draw from the random stream of this number ([`System::rng`]).
+/// Number of the random stream ([`System::rng`]) from which the pages to touch are drawn.
 const STREAM: u64 = 7500;
 
 /// The name from which the test pattern of the staying program's memory is made.
@@ -41,7 +41,7 @@ pub struct Params {
     pub programs: u64,
     /// `true`: memory of the programs that end may have huge pages. Default: `false`.
     pub huge_pages: bool,
-    /// Number of pages that a program that ends writes from one touch by the staying program to the next. Default 4.
+    /// Number of pages that a program stores between two touches of the staying program. Default 4.
     pub stores_per_touch: u64,
     /// Number of touches that the staying program does after the end of each other program. Default 10000.
     pub touches_after: u64,
@@ -63,15 +63,16 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Returns two numbers of pages: that of the staying program, and that of each program that ends.
+    /// Returns the memory that each program uses, in pages: first that of the program that stays, then that of each
+    /// program that ends.
     fn pages(&self, memory_pages: u64, scale: Scale) -> (u64, u64) {
         let stays = Size { percent: self.stays_percent, mib: self.stays_mib };
         let program = Size { percent: self.program_percent, mib: self.program_mib };
         (stays.pages(memory_pages, scale), program.pages(memory_pages, scale))
     }
 
-    /// Returns how many touches the program that stays does in a run. `program` is the number of pages of each program
-    /// that ends.
+    /// Returns the number of touches that the staying program makes in a run. `program` is the number of pages of each
+    /// program that fills memory and then ends.
     fn touches(&self, program: u64) -> u64 {
         (program / self.stores_per_touch.max(1)).saturating_add(self.touches_after).saturating_mul(self.programs)
     }
@@ -156,7 +157,7 @@ impl Workload for Exits {
     }
 }
 
-/// The program that stays: its memory, and the random generator for its touches.
+/// The program that does not exit: its memory, and the random generator that chooses the pages it touches.
 struct Staying<S: System> {
     region: S::Region,
     pages: u64,
@@ -193,8 +194,8 @@ impl<S: System> Staying<S> {
     }
 }
 
-/// Runs program number `number` from its start to its end: stores its `pages` pages, with touches by the staying
-/// program in between, and frees them.
+/// Runs program number `number` from its start to its end: the program stores to each of its `pages` pages, and then
+/// frees them. After every `stores_per_touch` stores, the staying program touches its memory.
 fn run_program<S: System>(
     system: &S,
     staying: &mut Staying<S>,

@@ -19,7 +19,7 @@ pub const OPERATIONS_MAX: u64 = 10_000_000_000;
 pub struct Extent {
     /// Duration of the run in virtual or real time, seconds; none if the parameters do not determine it.
     pub time_s: Option<u64>,
-    /// The longest single sleep or computation of a task, seconds.
+    /// Duration of the longest sleep or computation that a task does without a break, seconds.
     pub wait_s: u64,
     /// Number of operations of all tasks together.
     pub operations: u64,
@@ -63,7 +63,7 @@ pub fn kib_pages(kib: u64) -> u64 {
     kib.div_ceil(4)
 }
 
-/// Returns the number of pages in `mib` MiB at full scale, multiplied by the scale `scale`.
+/// Returns the number of pages, at the scale `scale`, of memory that has `mib` MiB at full scale.
 #[must_use]
 pub fn mib_pages(mib: u64, scale: Scale) -> u64 {
     scale.of(mib.saturating_mul(256))

@@ -65,7 +65,7 @@ impl Params {
     }
 }
 
-/// The workload `grow`: a program that grows in its group, and is asked to give pages back.
+/// The workload `grow`: a program that grows in its control group, after which the group is asked to give pages back.
 #[derive(Debug)]
 pub struct Grow;
 
@@ -143,7 +143,7 @@ impl Workload for Grow {
     }
 }
 
-/// Runs the program as a process of its own beside a controller, which may kill the program. Returns the rows of the
+/// Runs the growing program in a process of its own, beside a controller that may kill it. Returns the rows of the
 /// program and of the controller.
 fn grow_beside<S: System>(system: &S, params: &Params, kind: Kind) -> Result<Vec<Row>, SystemError> {
     let name = params.group.clone().unwrap_or_default();

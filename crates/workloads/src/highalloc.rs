@@ -338,15 +338,15 @@ impl Profile {
         Self { lines: Vec::new(), seen: system.profile() }
     }
 
-    /// Ends the part of the run named `part`: adds the folded stacks of the CPU time spent since the previous part
-    /// ended.
+    /// Ends the part of the run named `part`: appends to `lines` the folded stacks of the CPU time spent since the
+    /// previous part ended.
     fn end_part<S: System>(&mut self, system: &S, part: &str) {
         add_profile(&mut self.lines, part, &mut self.seen, system.profile());
     }
 }
 
-/// The files of the computer that belong to no source tree, which a walk over all files looks up. Their number is that
-/// at the scale of a run.
+/// The inodes of the computer's files outside the source trees of the run. A walk over all files looks up each of them.
+/// Their number is multiplied by the scale of the run.
 #[derive(Clone, Copy, Debug)]
 struct Inodes {
     count: u64,
@@ -421,7 +421,7 @@ struct Builds<S: System> {
     running: Vec<Running<S>>,
     restarts: u64,
     held: Vec<HeldPage>,
-    /// Number of pages in the trees that [`Builds::hold`] has gone over so far to choose pages to pin.
+    /// Number of pages of source trees for which [`Builds::hold`] has already decided whether to pin them.
     pages: u64,
 }
 
@@ -475,7 +475,8 @@ impl<S: System> Builds<S> {
         self.go_on(system, tree, Arc::default());
     }
 
-    /// Starts a task that builds a tree from unit `next` on.
+    /// Starts a task that builds source tree number `tree`. The first source file (unit) to compile is the one whose
+    /// number is in `next`.
     fn go_on(&mut self, system: &S, tree: u64, next: Arc<AtomicU64>) {
         let (model, held_pages, state) = (self.model, self.held_pages, Arc::new(AtomicU8::new(RUNNING)));
         let (unit, told) = (next.clone(), state.clone());
@@ -504,7 +505,8 @@ impl<S: System> Builds<S> {
         }
     }
 
-    /// Ends all builds. Returns the number of units that all builds have compiled, and the number of restarts.
+    /// Ends all builds. Returns two sums over the builds: the number of compiled units (source files), and the number
+    /// of restarts after failures.
     fn kill(&mut self, system: &S) -> (u64, u64) {
         self.running.iter().for_each(|running| running.task.kill(system));
         let mut compiled = 0;
@@ -568,7 +570,7 @@ fn write_and_read<S: System>(system: &S) -> Result<(), SystemError> {
     system.remove(LARGE_FILE)
 }
 
-/// One request for a block.
+/// One request for a block of pages: its outcome and duration, and the state of its pass when it ended.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     is_success: bool,
@@ -603,8 +605,8 @@ fn reclaimed(counters: &Vmstat) -> u64 {
     counters.iter().filter(|(name, _)| name.starts_with("pgsteal_")).map(|(_, pages)| pages).sum()
 }
 
-/// Runs pass `number`: requests blocks at a fixed rate, keeps the blocks that it gets, and frees them at the end.
-/// Returns the record of the pass.
+/// Runs pass `number` of the benchmark: requests blocks of memory at a fixed rate, keeps the blocks that it gets, and
+/// frees them at the end. Returns the record of the pass.
 fn ask<S: System>(system: &S, params: &Params, number: usize) -> Result<Pass, SystemError> {
     let planned = params.attempts(system.memory_pages());
     let every = Nanos::from_millis(params.every_ms);
@@ -657,7 +659,7 @@ impl Pass {
         self.attempts.iter().filter(|attempt| attempt.is_success).count() as u64
     }
 
-    /// Returns the row of successful requests in percent of planned requests, as a whole number.
+    /// Returns the row with the number of successful requests in percent of the planned requests, rounded down.
     fn success_row(&self) -> Row {
         let percent = 100 * self.successes() / self.planned.max(1);
         Row::new("success", self.name, "% of attempts", Better::Higher, Format::Points(2), percent as f64)
@@ -715,8 +717,8 @@ impl Pass {
         [before.to_vec(), done.to_vec(), per_block.into_iter().collect()].concat()
     }
 
-    /// Returns two curves of the blocks obtained in the pass: over time, and over the pages reclaimed since the pass
-    /// began.
+    /// Returns two curves that show how the number of blocks obtained in the pass grows: one over time, and one over
+    /// the number of pages reclaimed since the pass began.
     fn curves(&self) -> [Curve; 2] {
         let of = |across: &str, x: fn(&Attempt) -> f64| {
             let mut got = 0;
@@ -769,7 +771,8 @@ impl Seen {
         self.passes.iter().flat_map(Pass::curves).collect()
     }
 
-    /// Returns the rows of compiled units, restarted builds, and files that `updatedb` looked up.
+    /// Returns three rows: the number of compiled units, of builds that were started again, and of files that
+    /// `updatedb` looked up.
     fn load_rows(&self) -> Vec<Row> {
         let row = |name: &str, unit: &str, better, value: u64| {
             Row::new("load", name, unit, better, Format::Decimals(0), value as f64)
@@ -795,7 +798,7 @@ fn of_2012(mut rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// Returns the name that a row of MMTests had in 2012: "Page Ins" for "Sector Reads", and "Page Outs" for "Sector
-/// Writes". The unit is KiB under both names.
+/// Writes". The unit is KiB under both names. Other names are returned unchanged.
 fn name_of_2012(name: String) -> String {
     match name.as_str() {
         "Sector Reads" => "Page Ins".to_owned(),

@@ -22,7 +22,7 @@ use machine::{Nanos, PAGE_BYTES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Name of the file that the group reads.
+/// Name of the file that is read by a task in the memory control group.
 const OWN: &str = "own";
 /// Name of the hot file, which is read outside of the group.
 const HOT: &str = "hot";
@@ -33,9 +33,9 @@ const STREAM: u64 = 7100;
 /// Number of pages that are filled between two checks of free memory.
 const STEP_PAGES: u32 = 16;
 
-/// Anonymous pages fill memory until free memory has fallen to this percentage of the high mark. The min mark is at two
-/// thirds of the high mark and the low mark at five sixths, so this value is halfway between min and low. When a group
-/// reclaims, it frees some 100 pages at a time; free memory must stay below the high mark even then.
+/// Percentage of the high mark. The workload fills memory with anonymous pages until free memory is at this level,
+/// which lies halfway between the min mark (two thirds of the high mark) and the low mark (five sixths). From there,
+/// the 100 pages or so that a group's reclaim frees at a time do not lift free memory to the high mark.
 const FILL_TO_PERCENT: u64 = 75;
 
 /// Parameters of the workload `hopeless`, from `[params]` in an experiment's file.
@@ -203,8 +203,8 @@ struct Course {
     counters: Vmstat,
 }
 
-/// Alternates between reads of the group's file in the group and reads of the hot file outside of it, for
-/// `params.seconds` seconds. Returns the measurements.
+/// Reads two files in turn for `params.seconds` seconds: the group's own file, as a member of the group, and then a
+/// page of the hot file, outside of the group. Returns the measurements.
 fn alternate<S: System>(system: &S, params: &Params, reader: &mut Reader<S>) -> Result<Course, SystemError> {
     let mut rng = system.rng(STREAM);
     let (before, profile, began) = (system.vmstat(), system.profile(), system.now());

@@ -1,7 +1,8 @@
 //! The workloads, a module for each, and the interface that they use.
 //!
-//! A [`workload::Workload`] uses only a [`system::System`] and knows no ground. [`choose`] draws places in files and
-//! memory; it is a module of the simulator. [`extent`] predicts the extent of a run. The crate `grounds` instantiates workloads.
+//! A [`workload::Workload`] uses only a [`system::System`] and knows no ground. The crate `grounds` runs each workload
+//! on the systems of its grounds. [`choose`], which is a module of the simulator, draws random places in files and
+//! memory. [`extent`] predicts the extent of a run.
 
 pub mod anon;
 pub mod big_file;

@@ -35,12 +35,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 /// number `n` beside the server from stream `STREAMS[1] + n`.
 const STREAMS: [u64; 2] = [7000, 7500];
 
-/// Number of the stream from which the hog draws its random numbers ([`System::rng`]).
+/// Number of the stream from which the hog, the program that takes memory page by page, draws its random numbers
+/// ([`System::rng`]).
 const STREAM_OF_HOG: u64 = 6999;
 
 /// Name of the file with the server's code.
 const SERVER: &str = "server";
-/// Prefix of the names of the files that hold the code of the programs that run beside the server.
+/// Prefix of the names of code files: of the files with the code of the programs that run beside the server.
 const PROGRAM: &str = "program";
 /// Name of the files with the code of the shared libraries.
 const LIBRARY: &str = "library";
@@ -53,10 +54,10 @@ const READ_BESIDE: &str = "read beside";
 /// Interval at which the workload checks whether memory is full and whether a request for memory was refused.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// A gap between the ends of two requests is reported if it has at least this length.
+/// Shortest gap that is reported. A gap is a period in which no request of the server ends.
 const LONG_GAP: Nanos = Nanos::from_secs(1);
 
-/// Time between two steps of the hog.
+/// Time for which the hog, the program that takes memory page by page, sleeps after each of its steps.
 const HOG_STEP: Nanos = Nanos::from_millis(10);
 
 /// Time for which a process waits after it was refused memory, before it tries again. The hog is killed meanwhile.
@@ -67,8 +68,8 @@ const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 const PROCESSES_MAX: u64 = 256;
 
 /// Parameters of the workload `livelock`, from `[params]` in an experiment's file. Counts "at full scale" are
-/// multiplied by the scale of a run, as memory is, so that it takes the same time at every scale until all code was
-/// used once.
+/// multiplied by the scale of a run, as memory is. So the programs take the same time at every scale until they have
+/// used all their code once.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
@@ -181,7 +182,7 @@ impl Params {
     }
 }
 
-/// Sizes and counts of the processes at the scale of a run.
+/// The sizes of the programs, and the numbers of their calls and stores, at the scale of a run.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     /// Number of pages of the server's executable, of another program's executable, and of a library.
@@ -361,7 +362,7 @@ impl Shared {
     }
 }
 
-/// Returns the number of requests for memory that the system has refused so far.
+/// Returns the number of allocations that have failed so far because memory was exhausted.
 fn exhausted<S: System>(system: &S) -> u64 {
     system.vmstat().get("oom").copied().unwrap_or(0)
 }
@@ -376,8 +377,8 @@ struct Process<S: System> {
 }
 
 impl<S: System> Process<S> {
-    /// Starts a process: maps its executable (file number `n` of those named `name`), the libraries and anonymous
-    /// memory, and touches every page of them once. Returns the process.
+    /// Starts a process. Maps its executable (number `n` of the files with the name `name`), the libraries and
+    /// anonymous memory, and touches each of their pages once. Returns the process.
     fn start(system: &S, stream: u64, name: &str, n: u64, pages: u32, shape: Shape) -> Result<Self, SystemError> {
         let own = Code::map(system, name, n..n + 1, pages, shape.how)?;
         let libraries = Code::map(system, LIBRARY, 0..shape.libraries, shape.pages[2], shape.how)?;
@@ -401,8 +402,8 @@ impl<S: System> Process<S> {
         (0..self.shape.calls[1]).try_for_each(|_| self.call(system))
     }
 
-    /// Calls `calls` functions, then stores to random pages of the process's memory. Repeats each call or store that
-    /// fails because memory is refused.
+    /// Calls `calls` random functions of the program, then stores to random pages of the process's memory. Repeats each
+    /// call or store that fails because memory is refused.
     fn work(&mut self, system: &S, calls: u64, shared: &Shared) -> Result<(), SystemError> {
         for _ in 0..calls {
             self.until_served(system, shared, Self::call)?;
@@ -447,8 +448,8 @@ struct Request {
     time: Nanos,
 }
 
-/// Runs worker number `n` of the server, which does one request after another until the run is over. Returns its
-/// requests.
+/// Runs worker number `n` of the server, which does one request after another until the run is over. Returns the end
+/// and the duration of each request that it did.
 fn serve<S: System>(
     system: &S,
     n: u64,
@@ -474,8 +475,8 @@ fn serve<S: System>(
     Ok(requests)
 }
 
-/// Runs program number `n` beside the server. The program wakes from time to time and calls functions, until the run is
-/// over.
+/// Runs program number `n` beside the server until the run is over. The program alternates: it sleeps for a random
+/// time, on average `every`, then calls functions of its code.
 fn wake_now_and_then<S: System>(
     system: &S,
     n: u64,
@@ -582,7 +583,7 @@ struct Seen {
     cpu: CpuTimes,
     /// CPU time of kswapd; 0 if the system does not measure it.
     kswapd: Nanos,
-    /// Pressure on memory; 0 if the system does not report it.
+    /// Pressure on memory (PSI) at this moment; all values are 0 if the system does not report PSI.
     pressure: Pressure,
 }
 
@@ -608,8 +609,8 @@ struct Course {
     hog: Nanos,
     /// State at the moment when memory became full, or when the hog started if memory never became full.
     full: Seen,
-    /// State at the moment when memory was first refused, right before the hog was killed, or when the run ended if
-    /// memory was never refused.
+    /// State at the moment when a request for memory was first refused, right before the hog was killed for this
+    /// reason. If no request was refused, the state when the run ended.
     trouble_ended: Seen,
     /// Time when the run ended.
     ended: Nanos,
@@ -626,7 +627,8 @@ struct Course {
 struct Running<S: System> {
     workers: Vec<Started<S, Result<Vec<Request>, SystemError>>>,
     others: Vec<Started<S, Result<(), SystemError>>>,
-    /// Number of pages in the file that is read beside the programs; 0 without such a file.
+    /// Number of pages in the file that another task reads again and again while the programs run; 0 if there is no
+    /// such file.
     pages_beside: u64,
 }
 
@@ -775,8 +777,8 @@ impl Course {
         }
     }
 
-    /// Returns the durations of the requests before the hog and while memory was full, each with its name in rows and
-    /// histograms.
+    /// Returns two histograms of request durations, each with its name in the report: for requests before the hog
+    /// began, and for requests while memory was full.
     fn times(&self) -> [(&'static str, &Histogram<u64>); 2] {
         let [before, beside] = &self.latencies;
         [("Request before", before), ("Request", beside)]

@@ -1,8 +1,8 @@
 //! One program's load, divided among many memory control groups.
 //!
-//! A task reads runs of pages of a file at random. Each part of the file belongs to a group: before the task reads a run,
-//! it enters the group of the run. The reads do not depend on the number of groups. So runs of the workload that differ in
-//! this number alone show what groups cost.
+//! A task reads stretches of `run_pages` adjacent pages at random places of a file. Each part of the file belongs to a
+//! group: before the task reads a stretch, it enters the group of the stretch. The reads do not depend on the number of
+//! groups. So two measurements that differ only in this number show what groups cost.
 
 use super::big_file;
 use super::cpu_rows;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// Name of the file that is read.
 const FILE: &str = "many";
 
-/// The reads draw from the random stream of this number ([`System::rng`]).
+/// Number of the random stream ([`System::rng`]) from which the places of the reads are drawn.
 const STREAM: u64 = 7100;
 
 /// Parameters of the workload `many`, from `[params]` in an experiment's file.
@@ -55,7 +55,8 @@ impl Params {
         pages.max(1).next_multiple_of(self.run_pages.max(1))
     }
 
-    /// Returns the number of stretches of `run_pages` pages that are chosen and read in the whole run.
+    /// Returns the number of stretches that the tasks read in the whole workload. A stretch has `run_pages` pages, and
+    /// its place in the file is random.
     fn runs(&self, file_pages: u64) -> u64 {
         (file_pages.saturating_mul(self.read_percent) / 100).div_ceil(self.run_pages.max(1)).max(1)
     }
@@ -125,8 +126,8 @@ impl Workload for Many {
     }
 }
 
-/// Chooses stretches of `run_pages` pages at random and reads them, until the measurement is over. Reads each stretch
-/// as a member of the control group to which this part of the file belongs.
+/// Reads random stretches of `run_pages` pages of the file, until the measurement is over. The file is divided among
+/// the control groups `groups`. Before each stretch, the task moves to the group that has this part of the file.
 fn read_in_groups<S: System>(
     system: &S,
     pages: u64,

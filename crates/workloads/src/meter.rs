@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Interval at which most workloads check the progress of their tasks and whether memory is full.
 pub const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
-/// If the tasks keep step, each task compares its progress with that of the other tasks after every `STEP` operations.
-/// It waits while it is more than `STEP` operations ahead of the slowest task.
+/// If the tasks are to advance at the same speed, each task compares its progress with that of the other tasks after
+/// every `STEP` operations. It waits while it is more than `STEP` operations ahead of the slowest task.
 ///
 /// If a fault takes 100 µs and three operations cause two faults, 64 operations take some milliseconds. This is long
 /// compared with the interval of the checks (`GATE_EVERY`) and short compared with a run. The number is also far below
@@ -33,7 +33,7 @@ pub const STEP: u64 = 64;
 /// others' progress.
 const GATE_EVERY: Nanos = Nanos::from_millis(1);
 
-/// Says when a measurement ends.
+/// The condition under which a measurement ends.
 #[derive(Clone, Debug)]
 pub enum Length {
     /// The measurement ends after this number of operations by each task.
@@ -77,7 +77,7 @@ pub struct FullDetector {
 }
 
 impl FullDetector {
-    /// Makes a detector for a memory of `memory_pages` pages.
+    /// Makes a detector for a system that has `memory_pages` pages of memory. `now` is the present time.
     #[must_use]
     pub const fn new(memory_pages: u64, now: Nanos) -> Self {
         Self { memory_pages, least: u64::MAX, least_at: now }
@@ -107,7 +107,8 @@ pub struct Measured<'a> {
     pub tasks: u64,
     /// The condition that ends the measurement.
     pub length: Length,
-    /// `true` if memory fills during the measurement. Only then is the moment recorded at which memory became full.
+    /// True if memory fills during the measurement. The measurement then also records the moment at which memory became
+    /// full.
     pub fills_memory: bool,
     /// Interval at which progress and free memory are checked. A workload that fills memory within a fraction of a
     /// second sets a shorter interval than [`LOOK_EVERY`].
@@ -117,7 +118,7 @@ pub struct Measured<'a> {
     pub keeps_step: bool,
 }
 
-/// State shared by the tasks and their watcher.
+/// The state that the measured tasks share with the task that watches them.
 #[derive(Debug)]
 struct Shared {
     /// Number of tasks that have prepared their work and wait for the start.
@@ -129,7 +130,7 @@ struct Shared {
     keeps_step: bool,
     /// Number of measured tasks that have not ended.
     running: AtomicUsize,
-    /// Number of tasks beside the measured ones that have not ended.
+    /// Number of tasks that run beside the measured ones and have not ended.
     others: AtomicUsize,
     operations: Vec<Alone>,
 }
@@ -170,8 +171,8 @@ impl Tally {
         self.operations >= self.most || self.shared.is_over.load(Relaxed)
     }
 
-    /// If the tasks keep step, waits until no other task is far behind this one. A task calls this between operations,
-    /// so that no operation's time includes the wait.
+    /// If the tasks are to keep step, waits until no other task has done over [`STEP`] operations less than this one. A
+    /// task calls this between operations, so that no operation's time includes the wait.
     #[inline]
     pub fn keep_step<S: System>(&self, system: &S) {
         if self.shared.keeps_step && self.operations.is_multiple_of(STEP) {
@@ -222,7 +223,8 @@ struct Full {
     read_in: Option<u64>,
 }
 
-/// CPU time spent up to some moment.
+/// The CPU time that tasks have spent from the start of the run to the moment at which this value was made, or between
+/// two such moments.
 #[derive(Clone, Debug, Default)]
 pub struct Spent {
     /// CPU time by call path; empty if the system does not measure it.
@@ -253,7 +255,8 @@ impl Spent {
 #[derive(Debug)]
 pub struct Course {
     started: Nanos,
-    /// For each check, its time and the number of operations done until then, in order of time.
+    /// For each moment at which the measurement was checked, the time and the number of operations done until then, in
+    /// order of time.
     looks: Vec<(Nanos, u64)>,
     full: Option<Full>,
     /// Number of operations done by each task.
@@ -475,7 +478,7 @@ impl Course {
         hit_row(name, self.operations() - since.1, misses)
     }
 
-    /// Returns the row `name` with the share of operations in the whole run that caused no major fault, percent.
+    /// Returns the row `name`. Its figure is the percentage of all operations of the run that caused no major fault.
     /// Returns none if the system does not count major faults.
     #[must_use]
     pub fn fault_hit_row(&self, name: &str) -> Option<Row> {
@@ -504,8 +507,9 @@ impl Course {
         rows
     }
 
-    /// Returns the length of the two spans, before and after the moment `full`, whose rates are compared. This is a
-    /// quarter of the time that memory took to fill, or the time left after `full` if that is shorter.
+    /// Returns the length of each of the two spans whose rates are compared. One span ends, and the other begins, at
+    /// the moment `full`, when memory became full. The length is a quarter of the time that memory took to fill, or the
+    /// time from `full` to the end of the run if that is shorter.
     fn span_at(&self, full: Full) -> Nanos {
         Nanos((full.at.since(self.started).0 / 4).min(self.ended().since(full.at).0))
     }
@@ -529,7 +533,8 @@ impl Course {
         (0..parts).map(part).collect()
     }
 
-    /// Returns the time since memory was full, or the time of the whole run if memory never was full.
+    /// Returns the time from the moment when memory was first full to the end of the measurement. If memory never was
+    /// full, returns the time of the whole run.
     #[must_use]
     pub fn time_at_full(&self) -> Nanos {
         self.ended().since(self.full.map_or(self.started, |full| full.at))
@@ -543,7 +548,8 @@ impl Course {
         parts.iter().flat_map(|(part, n)| latency_rows(&format!("{what}{part}"), &self.times[*n])).collect()
     }
 
-    /// Returns histograms of the operations' durations. [`Self::latency_rows`] summarises the same histograms as rows.
+    /// Returns histograms of the durations of operations, one for each part of the run. A histogram's name is `what`
+    /// and the name of its part. The rows of [`Self::latency_rows`] summarise these histograms.
     #[must_use]
     pub fn times(&self, what: &str) -> Vec<Times> {
         self.parts().iter().filter_map(|(part, n)| Times::of(format!("{what}{part}"), &self.times[*n])).collect()
@@ -595,7 +601,8 @@ fn hit_row(name: &str, operations: u64, misses: u64) -> Option<Row> {
     (operations > 0).then(|| Row::new("hits", name, "%", Better::Higher, Format::Decimals(2), ratio))
 }
 
-/// Returns the number of operations done by the time `at`, interpolated between two checks.
+/// Returns the number of operations done by the time `at`. Each element of `looks` is a time and the number of
+/// operations done by then. The result is interpolated between two of them.
 fn done_by(looks: &[(Nanos, u64)], at: Nanos) -> f64 {
     let next = looks.partition_point(|look| look.0 < at);
     match (next.checked_sub(1).and_then(|last| looks.get(last)), looks.get(next)) {
@@ -677,8 +684,8 @@ fn event_row(name: &str, unit: &str, value: u64) -> Row {
     Row::new("vmstat", name, unit, Better::Neutral, Format::Decimals(0), value as f64)
 }
 
-/// Adds a line to `profile` for each call path. The line has `part`, the path, and the CPU time that the path has spent
-/// since `seen` was measured. Then sets `seen` to `now`.
+/// Adds to `profile` a line for each call path that has spent CPU time between the measurements `seen` and `now`. The
+/// line has `part`, the path, and this CPU time, ns. Then sets `seen` to `now`.
 pub(super) fn add_profile(
     profile: &mut Vec<String>,
     part: &str,

@@ -1,7 +1,7 @@
 //! Kernel builds, two at a time, in little memory (MMTests `multibuild`; mechanisms/benchmarks, 1.2).
 //!
-//! A build consists of the unpacking of a source tree, many compilers, eight at once, and a link ([`super::build`]).
-//! The driver waits for all builds, whereas the driver of MMTests did not wait for the last builds.
+//! A build unpacks a source tree, runs many compilers, of which eight run at the same time, and links
+//! ([`super::build`]). The driver waits for all builds, whereas the driver of MMTests did not wait for the last builds.
 
 use super::build::{self, Build};
 use crate::extent::Extent;

@@ -31,7 +31,8 @@ const VALUE_BYTES: u64 = 16384;
 /// Size of an item, bytes: value, key and header.
 const ITEM_BYTES: u64 = VALUE_BYTES + 72;
 
-/// Size of an item that the client assumes when it computes the number of items that fit, bytes.
+/// Size in bytes that the client takes for the size of an item when it computes how many items fit in memory. It is
+/// larger than the true size, [`ITEM_BYTES`].
 const ITEM_BYTES_ASSUMED: u64 = VALUE_BYTES + 4096;
 
 /// Size of a chunk in the slab class of memcached to which the items belong, bytes. The slab classes have the default
@@ -115,8 +116,8 @@ impl Sizes {
         Self { memory_bytes, items, region_pages }
     }
 
-    /// Returns the size of each round's background write, bytes: 0 for the first round, then sizes that grow from a
-    /// tenth of memory.
+    /// Returns the size of the background write in each round, bytes: 0 in the first round. In the `steps` following
+    /// rounds, it grows by even steps from a tenth of memory to almost four fifths.
     fn writes(self, steps: u64) -> Vec<u64> {
         let rest = self.memory_bytes / 5;
         let (least, most) = (rest / 2, rest * 4);
@@ -125,7 +126,8 @@ impl Sizes {
     }
 }
 
-/// Returns the pages on which an item in chunk number `chunk` lies.
+/// Returns the pages of memcached's memory that an item touches. The item lies at the beginning of chunk number
+/// `chunk`.
 fn chunk_pages(chunk: u64) -> Range<u32> {
     let start = chunk / SLAB_CHUNKS * SLAB_BYTES + chunk % SLAB_CHUNKS * CHUNK_BYTES;
     let page = PAGE_BYTES as u64;
@@ -270,7 +272,7 @@ impl Workload for Parallelio {
     }
 }
 
-/// Times of the client's operations at the scale of a run.
+/// Durations of the client's operations in a run: the durations at full scale, divided by the scale of the run.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     operation: Nanos,

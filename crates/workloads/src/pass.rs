@@ -27,7 +27,8 @@ impl Files {
         Self { hot: hot.pages(memory_pages, scale), cold: cold.pages(memory_pages, scale) }
     }
 
-    /// Checks the sizes. Refuses a file without pages, and a hot set that has fewer pages than there are tasks.
+    /// Checks the sizes of the two files. Returns an error if one of them has no pages, or if the hot set has fewer
+    /// pages than there are tasks.
     pub fn check(self, tasks: u64) -> Result<(), String> {
         check_sizes(tasks, self.hot, "a hot set")?;
         check_sizes(1, self.cold, "a file")

@@ -1,9 +1,9 @@
 //! A flood ping from another machine, while memory hogs swap (posting of Hisashi Hifumi, 2007;
 //! mechanisms/benchmarks, 1.5).
 //!
-//! The sender does not wait for answers and sends one packet per interval. A period with interrupts off between two
-//! packets goes unnoticed. The report therefore also lists these periods, and the largest round trip for packets sent
-//! at other times.
+//! The sender does not wait for answers and sends one packet per interval. A period with interrupts off that lies
+//! between two packets delays no packet. The report therefore also lists these periods, and computes the largest round
+//! trip that they would cause if the packets were sent at other moments of the interval.
 
 use crate::extent::{Extent, TIME_MAX_S};
 use crate::system::{System, SystemError};
@@ -53,10 +53,10 @@ fn steady_after() -> u64 {
     5
 }
 
-/// Number of pages after which a hog checks whether it must end.
+/// Number of pages that a hog touches between two checks whether it must end.
 const PIECE: u32 = 256;
 
-/// Interval at which the workload checks whether a page was swapped out.
+/// Interval at which the workload checks whether any page has been swapped out since the start.
 const LOOK_EVERY: Nanos = Nanos::from_millis(10);
 
 /// Longest time for which the workload waits for missing answers after the last packet was sent.
@@ -66,14 +66,16 @@ const PATIENCE: Nanos = Nanos::from_secs(30);
 /// microsecond.
 const START_WITHIN: u64 = 1_000_000;
 
-/// Number of imaginary series of packets over which [`max_by_phase`] takes the median. A series sends one packet per
-/// interval. Each series starts later than the one before by an equal part of the interval.
+/// Number of series of packets for which [`max_by_phase`] computes the largest round trip; it returns the median. The
+/// packets are not sent. A series has one packet per interval. Each series starts later than the one before by an equal
+/// part of the interval.
 const PHASES: u64 = 20;
 
 /// Longest duration of any part of this workload.
 const LONGEST: Nanos = Nanos::from_secs(TIME_MAX_S);
 
-/// The workload `ping`: a flood ping from another computer, beside tasks that write more than memory.
+/// The workload `ping`: another computer sends a flood ping to this one, while tasks write more pages than fit into
+/// memory.
 #[derive(Debug)]
 pub struct Ping;
 

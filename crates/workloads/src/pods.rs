@@ -2,7 +2,7 @@
 //! its memory.
 //!
 //! The groups of the machine file have the limits and the `oom_score_adj` that Kubernetes gives by quality of service.
-//! With a controller, pods are evicted before memory is exhausted; without one, the kernel kills.
+//! With a controller, pods are evicted before memory is exhausted. Without one, the kernel kills processes once it is.
 
 use crate::controller::{self, CONTROLS, Controls, Done, Kind, Running, Steered};
 use crate::extent::{Extent, TIME_MAX_S};

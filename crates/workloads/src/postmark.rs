@@ -24,7 +24,7 @@ const BUFFER_BLOCKS: u64 = BUFFER_BYTES / 512;
 /// Number of blocks into which the background program divides its memory.
 const HOG_BLOCKS: u64 = 8;
 
-/// Each time the background program uses a block, it touches the used part of the block this number of times.
+/// Number of times that the background program touches the used part of a block, each time it uses the block.
 const HOG_ROUNDS: u64 = 64;
 
 /// Parameters of the workload `postmark` at full scale, from `[params]` in an experiment's file. The numbers of files

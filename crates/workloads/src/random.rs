@@ -43,7 +43,8 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// Returns how much of each page to verify, if the system keeps `kept` of the page's contents.
+    /// Returns the part of each page that is verified with this choice, on a system that keeps the part `kept` of a
+    /// page's contents.
     fn of(self, kept: Kept) -> Kept {
         match (self, kept) {
             (Self::Stamps, Kept::Bytes | Kept::First(_)) => Kept::Stamps,
@@ -75,7 +76,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Returns the size in pages on a system that has `memory_pages` pages of memory, at the scale `scale`.
+    /// Returns this size in pages, on a system that has `memory_pages` pages of memory, at the scale `scale`.
     #[must_use]
     pub fn pages(self, memory_pages: u64, scale: Scale) -> u64 {
         self.mib
@@ -115,8 +116,9 @@ pub(super) fn check_sizes(tasks: u64, pages: u64, what: &str) -> Result<(), Stri
     Ok(())
 }
 
-/// Returns when the measurement ends: after `operations` operations by each task or, if `operations` is none, after a
-/// time.
+/// Returns the end of a measurement: after `operations` operations by each task. If `operations` is none, the
+/// measurement ends `full_s` seconds after memory became full; memory counts as full at the latest `filling_s` seconds
+/// after the start.
 pub(super) fn length(operations: Option<u64>, full_s: u64, filling_s: u64) -> Length {
     let time = Length::Time { full: Nanos::from_secs(full_s), filling: Nanos::from_secs(filling_s) };
     operations.map_or(time, Length::Operations)

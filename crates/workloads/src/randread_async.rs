@@ -52,7 +52,7 @@ pub struct Params {
     pub filling_s: u64,
 }
 
-/// The choice of the files that a task reads.
+/// The rule by which a task chooses the file for each of its reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -251,9 +251,9 @@ fn swap_row(course: &Course) -> Row {
 /// fastest part are reported.
 const PARTS: u64 = 10;
 
-/// Returns the rows of the bandwidth: before memory was full, and after that. The time after is divided into [`PARTS`]
-/// parts, and rows show the smallest and the largest bandwidth of a part. A last row has the ratio of the bandwidth
-/// after to that before. Returns no rows if memory never was full.
+/// Returns the rows of the bandwidth before and after the moment when memory was full. The time after this moment is
+/// divided into [`PARTS`] parts; two rows have the smallest and the largest bandwidth of a part. The last row has the
+/// bandwidth after the moment in percent of that before. Returns no rows if memory never was full.
 fn bandwidth_rows(course: &Course) -> Vec<Row> {
     let Some([before, after]) = course.before_and_after() else { return Vec::new() };
     let parts = course.rates_after(PARTS);

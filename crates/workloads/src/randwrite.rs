@@ -156,9 +156,9 @@ fn rows(course: &Course, syncs: &Histogram<u64>, verified: u64) -> Vec<Row> {
     [writes, latency_rows("Sync", syncs), course.cost_rows(), vec![verified]].concat()
 }
 
-/// Writes random pages of the file. Task number `task` writes only its own pages, which are every `tasks`th page from
-/// page `task` on. `own` is the number of these pages. Returns the last version of each of these pages, and the
-/// durations of syncs.
+/// Writes random pages of the file as task number `task` of `tasks` tasks. The task writes only its `own` pages: page
+/// `task`, page `task + tasks`, and so on. Returns the last version of each of these pages, and the durations of the
+/// task's syncs.
 fn write_at_random<S: System>(
     system: &S,
     task: u64,

@@ -142,8 +142,8 @@ impl Workload for Scan {
     }
 }
 
-/// Returns the rows of the reads before the pass over the large file, and of the reads during this pass. The pass read
-/// `passed` pages in `time`.
+/// Returns the report's rows. `alone` are the reads before the pass over the large file, and `beside` are the reads
+/// during this pass. The pass read `passed` pages in `time`.
 fn rows(alone: &Course, beside: &Course, passed: u64, time: Nanos) -> Vec<Row> {
     let rate = passed as f64 / 256.0 / time.as_secs_f64();
     let pass_row = Row::new("Ops", "Ops scan-pass", "MiB/s", Better::Higher, Format::Decimals(0), rate);

@@ -50,7 +50,8 @@ const LONGEST_S: u64 = TIME_MAX_S;
 /// Largest number of reading tasks. There is a limit because each task has a stack of its own.
 const READERS_MAX: u64 = 4096;
 
-/// Largest number of files: each file costs the simulation a name and an inode.
+/// Largest number of files that the workload may have. There is a limit because a simulation keeps a name and an inode
+/// for each file.
 const FILES_MAX: u64 = 1 << 20;
 
 /// CPU time that a reader spends on one file.
@@ -285,7 +286,7 @@ struct Course {
     ready: AtomicU64,
     /// State of the run: `RUNNING`, `PROCESS_ENDS`, `OVER` or `FAILED`. The state never goes back to a smaller value.
     state: AtomicU8,
-    /// Number of files read.
+    /// Number of files that the tasks have read so far.
     reads: AtomicU64,
     clients: Clients,
 }
@@ -352,8 +353,9 @@ impl Clients {
         can
     }
 
-    /// Sends `bytes` bytes of a file to the client that asked for the file. The file was the `n`th read of the run. If
-    /// the mean time is 0, sends nothing, and the client has its file at once.
+    /// Sends `bytes` bytes of a file to the client that asked for the file. `n` is the number of the file's read,
+    /// counted over the whole run. If the mean time in which clients receive their files is 0, sends nothing: the
+    /// client then has its file at once.
     fn answer<S: System>(&self, system: &S, rng: &mut Rng, n: u64, bytes: u64) -> Result<(), SystemError> {
         if self.mean_time == Nanos(0) {
             self.waiting().more += 1;
@@ -417,7 +419,7 @@ impl Files {
         (0..self.count).try_for_each(|n| system.remove(&Self::name(n)))
     }
 
-    /// Returns the total number of pages in the files that were read at least once.
+    /// Returns the size, in pages, of all files that were read at least once.
     fn pages_read_once(&self) -> u64 {
         self.was_read.iter().map(|was| u64::from(was.load(Relaxed))).sum::<u64>() * self.pages
     }
@@ -580,7 +582,8 @@ impl Seen {
         ]
     }
 
-    /// Returns the rows of each zone's free memory, at intervals of `print_every_s` seconds.
+    /// Returns rows for the course of free memory: a row for each zone except DMA, every `print_every_s` seconds. If
+    /// the system reports no zones, the rows are for memory as a whole.
     fn course_rows(&self, params: &Params) -> Vec<Row> {
         let printed = self.looks.iter().filter(|look| look.at_s % params.print_every_s == 0);
         let row = |what: &str, at_s: u64, pages: u64| {

@@ -6,8 +6,8 @@
 //! if the machine states the cost of a page-table walk (`[cpu.tlb]`). So successful compaction shortens the run's
 //! touches.
 //!
-//! Touches are simulated as samples: one page is touched, which sets its accessed bit and uses the processor's
-//! translations. This one touch stands for [`Params::sample`] touches of similar pages.
+//! Touches are simulated as samples: one page is touched, which sets its accessed bit and uses the processor's TLB.
+//! This one touch stands for [`Params::sample`] touches of similar pages.
 
 use super::meter::add_profile;
 use crate::extent::{Extent, times};
@@ -273,7 +273,7 @@ struct Program {
     region_pages: u64,
     store_percent: u64,
     sample: u32,
-    /// Time of all the touches that one simulated touch stands for.
+    /// Total time of the `sample` touches that one simulated touch stands for.
     touch: Nanos,
     touch_s: u64,
     /// Number of tasks that have filled their regions.
@@ -283,16 +283,17 @@ struct Program {
     left: AtomicU64,
 }
 
-/// The times and touches that one task of the program measured.
+/// The measurements of one task of the workload: durations, and the number of its touches of memory.
 #[derive(Clone, Debug, Default)]
 struct OfTask {
     /// Time that the task took to fill its region.
     fill: Nanos,
-    /// Number of simulated touches after the task has filled its memory. Each stands for `sample` touches.
+    /// Number of touches that were simulated after the task had filled its memory. Each simulated touch stands for
+    /// `sample` touches of the program.
     touches: u64,
     /// Duration of the touches after the task has filled its memory.
     touching: Nanos,
-    /// Duration of each touch that faulted, while the region was filled and after.
+    /// Duration of each touch that caused a page fault, both while the region was filled and afterwards.
     faults: Vec<Nanos>,
 }
 
@@ -436,7 +437,8 @@ impl Seen {
         .into()
     }
 
-    /// Returns the rows of the durations of touches that faulted, and of the time spent in compaction and reclaim.
+    /// Returns the rows about stalls of the program: the durations of its touches that faulted, and its time in direct
+    /// compaction and direct reclaim.
     fn stall_rows(&self) -> Vec<Row> {
         let mut sorted: Vec<Nanos> = self.tasks.iter().flat_map(|task| task.faults.iter().copied()).collect();
         sorted.sort_unstable();

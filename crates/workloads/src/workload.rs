@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 pub struct Resources {
     /// Memory that the system manages, pages; equal to [`System::memory_pages`].
     pub memory_pages: u64,
-    /// Memory in use before the workload starts, pages. Only a part of it can be freed.
+    /// Memory in use before the workload starts, pages. Reclaim can free only a part of it.
     pub used_pages: u64,
     /// Size of swap, pages.
     pub swap_pages: u64,
@@ -41,7 +41,8 @@ pub struct Measurements {
     pub steps: Steps,
 }
 
-/// A workload: a program that uses [`System`] alone, and so does not depend on a ground.
+/// A workload: a program that reaches memory and files only through [`System`], and so does not depend on the ground
+/// (simulator, library or a kernel) on which it runs.
 pub trait Workload: Sync + 'static {
     /// The workload's parameters, read from `[params]` in an experiment's file; unknown keys are refused.
     type Params: DeserializeOwned + Serialize + 'static;
@@ -56,8 +57,8 @@ pub trait Workload: Sync + 'static {
     /// first eight bytes.
     const VERIFIES: bool = false;
 
-    /// `true` if figures of the workload say how many of its tasks the out-of-memory killer ended. A run of another
-    /// workload counts as failed if all of its tasks were killed.
+    /// `true` if the workload's report has figures on how many of its tasks the out-of-memory killer ended. If it is
+    /// `false`, a run in which all tasks of the workload were killed counts as failed.
     const MEASURES_KILLS: bool = false;
 
     /// The reason why the workload runs only on the simulator; none if it runs on every ground.

@@ -46,7 +46,8 @@ fn replay_all(requests: usize) {
     replay("sieve", Sieve::default(), &keys);
 }
 
-/// Prints the hit ratio of a policy, and on standard error how fast it was.
+/// Replays the requests for `keys` with a policy. Prints the policy's hit ratio on standard output, and its speed in
+/// requests a second on standard error.
 fn replay(name: &str, policy: impl Policy<Slab>, keys: &[u32]) {
     let mut replay = Replay::new(policy, CAPACITY, KEYS);
     let began = Instant::now();

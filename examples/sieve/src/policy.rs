@@ -5,7 +5,7 @@ use engine::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
 use engine::memory::{Flags, List, NO_FRAME};
 use machine::FrameNumber;
 
-/// The pages in the order in which they came, and the hand.
+/// The pages in the order in which they came, and the hand: the page at which the search for the next victim goes on.
 #[derive(Debug, Default)]
 pub struct Sieve {
     list: List,
@@ -46,8 +46,9 @@ impl<P: Pages> Policy<P> for Sieve {
         }
     }
 
-    /// Keeps a victim that was touched. The hand has seen uses through the file before; `touched` counts uses by page
-    /// tables, and uses since then.
+    /// Keeps a victim that was touched. `touched` counts the uses through page tables since the last verdict. Of the
+    /// uses through the file, it counts only those after [`Self::victims`] took the page: for earlier ones, the hand
+    /// has passed over the page.
     fn judge(&mut self, _: &P, _: FrameNumber, seen: Seen) -> Verdict {
         if seen.touched > 0 { Verdict::Activate } else { Verdict::Reclaim }
     }

@@ -24,7 +24,7 @@ pub fn spread(values: &[f64], suffix: &str) -> String {
     spread_by(values, suffix, amount)
 }
 
-/// Returns the median and range of `values` as text, with numbers in the form that `digits` returns.
+/// Returns a text with the median of `values`, followed by `suffix`, and with their range. `digits` formats a number.
 pub fn spread_by(values: &[f64], suffix: &str, digits: impl Fn(f64) -> String) -> String {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -45,7 +45,8 @@ pub fn tenths(value: f64) -> String {
     if value.is_finite() { format!("{value:.1}") } else { amount(value) }
 }
 
-/// Returns a number with its unit; without the unit if the value is no number.
+/// Returns the text `number` followed by the unit `suffix`. Without a digit in `number`, such as for a missing value,
+/// returns `number` alone.
 pub fn with(number: &str, suffix: &str) -> String {
     if number.contains(|c: char| c.is_ascii_digit()) { format!("{number}{suffix}") } else { number.into() }
 }

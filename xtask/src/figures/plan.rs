@@ -12,9 +12,9 @@ use super::{
     targets,
 };
 
-/// The plan of all tables, with the changes to machines that their lines name.
+/// The descriptions of all tables of figures, and the changed machines that lines of these tables name.
 pub struct Plan {
-    /// The tables by name.
+    /// For each name of a table, the description of the table.
     pub tables: BTreeMap<String, Table>,
     machines: BTreeMap<String, Keys>,
     reclaim_costs: Vec<String>,
@@ -30,15 +30,15 @@ struct PlanText {
     tables: BTreeMap<String, Table>,
 }
 
-/// A table of figures.
+/// The description of a table of figures: its form, and what its lines and columns are.
 #[derive(Deserialize)]
 #[serde(tag = "form", rename_all = "kebab-case")]
 pub enum Table {
-    /// The targets P1 to P10, and how many of the first seeds meet them.
+    /// A line for each of the targets P1 to P10, with the number of seeds, from 1 to [`Targets::seeds`], that meet it.
     Targets(Targets),
     /// A line for each figure and a column for each kernel, with median and range over seeds.
     Figures(FiguresTable),
-    /// A line for each simulation or set of seeds, and a column for each figure of one set.
+    /// A line for each simulation or set of seeds, and a column for each figure of a set of figures (`columns`).
     Runs(RunsTable),
 }
 
@@ -66,27 +66,27 @@ pub struct FiguresTable {
 pub struct Figure {
     /// Name of the row in the report.
     pub row: String,
-    /// Name of the figure in the table, if it differs from the row's name.
+    /// Name that the table shows for the figure; none if it is the name of the report's row.
     pub label: Option<String>,
     /// Name of a row whose value is subtracted from the value of `row`.
     less: Option<String>,
-    /// The number by which the value is divided.
+    /// The number by which the value is divided; none if it is shown undivided.
     per: Option<f64>,
-    /// Name of a row. The figure is then shown as a percentage of that row's value.
+    /// If the figure is shown as a percentage of another row's value, the name of that row.
     percent_of: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunsTable {
-    /// The set of figures that are the columns.
+    /// The set of figures that the table shows, one in each column.
     pub columns: Columns,
-    /// The kernel for lines that name none.
+    /// Name of the kernel for each line of the table that names no kernel itself.
     kernel: String,
     /// The lines of the table.
     #[serde(default)]
     rows: Vec<Row>,
-    /// Name of another table, whose lines this table repeats for its own kernel.
+    /// Name of another table. This table has the same lines as that one, with `kernel` in place of that table's kernel.
     rows_of: Option<String>,
 }
 
@@ -106,34 +106,35 @@ struct Row {
     /// Changes to the kernel, in the form of a kernel file.
     #[serde(default)]
     choices: Keys,
-    /// Names of changes that are made to the machine file.
+    /// Names of the plan's sets of machine changes that apply to the line's machine file.
     #[serde(default)]
     on: Vec<String>,
-    /// Further changes to the machine file.
+    /// Changes to the machine file in addition to those of the sets in `on`.
     #[serde(default)]
     machine: Keys,
     /// Factor by which the costs of reclaim are multiplied.
     reclaim_costs: Option<f64>,
 }
 
-/// A line of a [`RunsTable`] with the source of its figures.
+/// A line of a [`RunsTable`], which names the source of the line's figures.
 pub struct Line {
     /// First cell of the line.
     pub label: String,
-    /// Source of the line's figures.
+    /// The runs, or the published kernel, whose figures the line shows.
     pub source: Source,
 }
 
-/// The source of the figures in a line.
+/// The source of the figures in one line of a [`RunsTable`].
 pub enum Source {
     /// Simulations that differ only in their seeds.
     Runs(Vec<Run>),
-    /// The figures that the posting has for this kernel.
+    /// Published figures: those that the posting states for the kernel with this name.
     Print(String),
 }
 
 impl Plan {
-    /// Makes a plan from the texts of the plan's file and of the machine file that its lines change.
+    /// Makes a plan. `plan` is the text of the plan's file. `machine` is the text of the base machine file, to which
+    /// the lines of a table may make changes.
     pub fn parse(plan: &str, machine: &str) -> Result<Self, String> {
         let PlanText { reclaim_costs, machines, tables } =
             toml::from_str(plan).map_err(|error| format!("{}: {error}", super::PLAN))?;
@@ -141,7 +142,8 @@ impl Plan {
         Ok(Self { tables, machines, reclaim_costs, machine: Value::Table(machine) })
     }
 
-    /// Returns the text of the kernel file for a line; `None` if the line does not change the kernel.
+    /// Returns the text of a changed kernel file, for the simulation that fills the line `row` of a table. `base` is
+    /// the name of the kernel that the file changes. Returns `None` if the line makes no change to the kernel.
     fn kernel_file(base: &str, row: &Row) -> Result<Option<String>, String> {
         if row.choices.is_empty() {
             return Ok(None);
@@ -153,7 +155,8 @@ impl Plan {
         toml::to_string(&keys).map(Some).map_err(|error| format!("{}: {error}", row.label))
     }
 
-    /// Returns the text of the machine file for a line; `None` if the line does not change the machine.
+    /// Returns the text of a changed machine file, for the simulation that fills the line `row` of a table. Returns
+    /// `None` if the line makes no change to the machine.
     fn machine_file(&self, row: &Row) -> Result<Option<String>, String> {
         let told = |error| format!("{}: {error}", row.label);
         let mut machine = self.machine.clone();
@@ -177,9 +180,9 @@ impl Plan {
     }
 }
 
-/// Replaces `value` by `by`. In a table only the keys in `by` change, in a list only the items that `by` numbers. If
-/// `value` is a constant with an origin (a table with the key `value` or `ns`), a plain value in `by` replaces only the
-/// value of this key.
+/// Replaces `value` by `by`. If both are tables, only the keys in `by` change. If `value` is a list and `by` a table,
+/// the keys of `by` are the indices of the items that change. If `value` is a constant with an origin (a table with the
+/// key `value` or `ns`) and `by` is a plain value, only the value of this key changes.
 fn change(value: &mut Value, by: &Value) -> Result<(), String> {
     match (&mut *value, by) {
         (Value::Table(keys), Value::Table(changes)) => {
@@ -266,7 +269,7 @@ impl Figure {
 }
 
 impl RunsTable {
-    /// Returns the lines of the table with their sources.
+    /// Returns the lines of the table, each with the source of its figures.
     pub fn lines(&self, plan: &Plan) -> Result<Vec<Line>, String> {
         let rows = match &self.rows_of {
             None => &self.rows,

@@ -16,7 +16,7 @@ use crate::{highwater, shown};
 /// One simulation: a kernel, a machine and a seed.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// Name of the kernel, or of the base of its kernel file.
+    /// Name of the kernel. If the run has a kernel file, this is the name of the kernel on which the file is based.
     pub kernel: String,
     /// Text of the kernel file, if the kernel is changed.
     pub kernel_file: Option<String>,
@@ -41,7 +41,8 @@ impl Figures {
         self.0.contains_key(row)
     }
 
-    /// Returns the figures in a report with one kernel and one seed, which docs/json.md describes.
+    /// Returns the figures of a report that has one kernel and one seed. `report` is its text in JSON; docs/json.md
+    /// describes the format.
     fn of_report(report: &str) -> Result<Self, String> {
         let report: serde_json::Value = serde_json::from_str(report).map_err(|error| error.to_string())?;
         let figure = |row: &serde_json::Value| {
@@ -60,7 +61,7 @@ impl FromIterator<(String, f64)> for Figures {
     }
 }
 
-/// Returns the published figures by kernel, from the text of `published.toml`.
+/// Returns the published figures of each kernel. `text` is the contents of a `published.toml`.
 pub fn printed(text: &str) -> Result<BTreeMap<String, Figures>, String> {
     #[derive(serde::Deserialize)]
     struct Published {

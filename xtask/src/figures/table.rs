@@ -12,18 +12,18 @@ use super::{
 /// Sizes of the background write, without 0M (no write).
 pub const SIZES: [&str; 3] = ["715M", "2385M", "4055M"];
 
-/// Returns the operations during a write of this size, in percent of the operations in the same run's round without a
-/// write (0M).
+/// Returns the rate of operations during a background write of `size`, in percent of the rate without such a write
+/// (0M). Both rates are from the same run.
 pub fn operations_percent(figures: &Figures, size: &str) -> f64 {
     100.0 * figures.of(&format!("Ops memcachetest-{size}")) / figures.of("Ops memcachetest-0M")
 }
 
-/// Returns the pages swapped out during a write of this size.
+/// Returns the number of pages that were swapped out while a file of the size `size` was written.
 pub fn swapped_out(figures: &Figures, size: &str) -> f64 {
     figures.of(&format!("Ops swaptotal-{size}")) - swapped_in(figures, size)
 }
 
-/// Returns the pages swapped in during a write of this size.
+/// Returns the number of pages that were swapped in while a file of the size `size` was written.
 pub fn swapped_in(figures: &Figures, size: &str) -> f64 {
     figures.of(&format!("Ops swapin-{size}"))
 }
@@ -44,22 +44,23 @@ pub fn head(titles: &[&str]) -> String {
     line(titles) + "|" + &"---|".repeat(titles.len()) + "\n"
 }
 
-/// A set of figures that are the columns of a table.
+/// A set of columns that a table has, one for each figure of the set.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Columns {
     /// The rates of the server and of `dd`.
     Server,
-    /// The work of reclaim.
+    /// Figures about the work of reclaim.
     Reclaim,
-    /// The state of the disk's queue.
+    /// Figures about the disk's request queue.
     Queue,
 }
 
 /// A column: title, function that returns its figure, and function that formats this figure.
 type Column = (&'static str, fn(&Figures) -> f64, fn(f64) -> String);
 
-/// Columns of the rates of the server and of `dd`, by size of the write.
+/// Columns on the server's operations, on swap traffic, and on the duration of `dd`, each for some sizes of the file
+/// that `dd` writes.
 const SERVER: [Column; 9] = [
     ("ops 2385M, %", |it| operations_percent(it, "2385M"), whole),
     ("ops 4055M, %", |it| operations_percent(it, "4055M"), whole),
@@ -72,7 +73,7 @@ const SERVER: [Column; 9] = [
     ("`dd` 4055M, s", |it| it.of("Ops io-duration-4055M"), whole),
 ];
 
-/// Columns of the work of reclaim in the whole test.
+/// Columns about the work that reclaim does in the whole test.
 const RECLAIM: [Column; 5] = [
     ("kswapd scanned, M", |it| it.of("Kswapd pages scanned") / 1e6, tenths),
     ("efficiency, %", |it| it.of("Kswapd efficiency"), whole),
@@ -81,7 +82,8 @@ const RECLAIM: [Column; 5] = [
     ("file pages written", |it| it.of("Page writes file"), amount),
 ];
 
-/// Columns of the state of the disk's queue, and of its effect.
+/// Columns about the disk's queue: its length, the time that writes wait in it, and figures that depend on it (pages
+/// swapped in, the rate of operations, the duration of `dd`).
 const QUEUE: [Column; 7] = [
     ("queue, mean", |it| it.of("Mean sda-avgqz"), whole),
     ("queue, most", |it| it.of("Max sda-avgqz"), whole),
@@ -101,7 +103,8 @@ impl Columns {
         }
     }
 
-    /// Returns the cells of a line: for each column, median and range over simulations that differ only in their seeds.
+    /// Returns the cells of a line of the table, one for each column: the median and range of the column's figure over
+    /// `runs`, which differ only in their seeds.
     fn cells(self, runs: &[Figures]) -> Vec<String> {
         let cell = |(_, of, digits): &Column| spread_by(&runs.iter().map(of).collect::<Vec<_>>(), "", digits);
         self.all().iter().map(cell).collect()
@@ -109,8 +112,8 @@ impl Columns {
 }
 
 impl RunsTable {
-    /// Returns the table as Markdown, with a line for each set of seeds. Lines whose figures are equal in every row of
-    /// the report are merged.
+    /// Returns the table as Markdown, with a line of the table for each of `lines`. Lines of which all figures are
+    /// equal, also those that no column shows, become one line, which names them all.
     pub fn markdown(&self, lines: &[Line], results: &Results) -> String {
         let figures = |line: &Line| match &line.source {
             Source::Runs(runs) => {
@@ -141,8 +144,8 @@ impl RunsTable {
 }
 
 impl FiguresTable {
-    /// Returns the table as Markdown, with a line for each figure: for each kernel median and range over seeds, and the
-    /// published figures.
+    /// Returns the table as Markdown. Each line is a figure. It has a cell for each kernel with the median and the
+    /// range over seeds, and a last cell with the published figures.
     pub fn markdown(&self, results: &Results) -> Result<String, String> {
         let kernels: Vec<&str> = self.kernels.iter().map(|kernel| short(kernel)).collect();
         let mut text = head(&[&["row"], kernels.as_slice(), &["published"]].concat());
@@ -164,7 +167,8 @@ impl FiguresTable {
     }
 }
 
-/// Returns the published figures of `kernels` in one cell. `of` returns the figure to show.
+/// Returns the text of a table's cell: the published figures of `kernels`, separated by commas, then `suffix`. `of`
+/// returns the figure of one kernel. The text is empty if no kernel has the figure.
 pub fn printed(results: &Results, kernels: &[impl AsRef<str>], suffix: &str, of: impl Fn(&Figures) -> f64) -> String {
     let value = |kernel: &str| results.printed.get(kernel).map_or(f64::NAN, &of);
     let values: Vec<f64> = kernels.iter().map(|kernel| value(kernel.as_ref())).collect();

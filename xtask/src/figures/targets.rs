@@ -1,4 +1,5 @@
-//! The targets P1 to P10. Each has a text, a figure that is shown, and a test of whether a seed meets it.
+//! The targets P1 to P10: statements about the figures of three kernels that the simulation is to confirm. Each has a
+//! text, a figure that is shown, and a test whether the runs of one seed meet the target.
 
 use super::{
     Results,
@@ -8,23 +9,23 @@ use super::{
     table::{SIZES, head, line, operations_percent, printed, short, swapped_in, swapped_out, zone_ratio},
 };
 
-/// The kernels that the targets compare.
+/// The kernels whose figures the targets P1 to P10 compare.
 pub const KERNELS: [&str; 3] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "mm1-lessdisrupt-v1"];
 
 const ALL: &[usize] = &[0, 1, 2];
 const VANILLA: &[usize] = &[0];
 const LATER: &[usize] = &[1, 2];
 
-/// Time that the client queries the server for each size of the write, s.
+/// Time for which the client sends queries to the server at each size of the write, s.
 const ROUND_S: f64 = 200.0;
 
 struct Target {
     id: &'static str,
     says: &'static str,
-    /// The figure that is shown, and its unit.
+    /// Computes the figure that is shown for a kernel. Its unit is `unit`.
     figure: fn(&Figures) -> f64,
     unit: &'static str,
-    /// Indices of the kernels for which the figure is shown.
+    /// The kernels for which the figure is shown, as indices into [`KERNELS`].
     kernels: &'static [usize],
     /// A function that returns whether one seed meets the target, given the figures of this seed and the published
     /// figures, each for all kernels.
@@ -204,7 +205,7 @@ fn direct_percent(figures: &Figures) -> f64 {
 }
 
 /// Returns the time that the server waited for major faults during a write of this size, in percent of the time that
-/// the server lost.
+/// the server lost. The lost time is [`ROUND_S`] multiplied by the relative decrease of the server's operations.
 fn explained_percent(figures: &Figures, size: &str) -> f64 {
     let lost_s = ROUND_S * (1.0 - operations_percent(figures, size) / 100.0);
     100.0 * figures.of(&format!("faultwait-{size}")) / lost_s
@@ -247,8 +248,8 @@ mod tests {
     use super::*;
     use crate::figures::run;
 
-    /// Checks that the published figures meet the targets, which were derived from them. The target on the duration of
-    /// faults is left out, since no such duration is published.
+    /// Checks the targets with the figures from which they were derived, those of the posting: the figures must meet
+    /// each target. The target on the duration of faults is left out, since no such duration is published.
     #[test]
     fn print_meets_all_targets_but_that_of_waiting() {
         let printed =

@@ -1,5 +1,6 @@
 //! Compilers that accept unstable flags: the present toolchain with the variable `RUSTC_BOOTSTRAP`, or else a nightly
-//! toolchain. The present toolchain comes first, so that the checks run on its own builds.
+//! toolchain. The present toolchain is preferred, so that the checked programs come from the compiler that builds the
+//! released ones.
 
 use std::{
     fs,
@@ -35,7 +36,8 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Returns a toolchain whose programs run with a sanitizer under `options`.
+    /// Returns a toolchain that can build programs with the sanitizer `sanitizer`. `options` are options of the
+    /// sanitizer with which such a program must run.
     ///
     /// # Errors
     /// When no toolchain can do this. The error says what is missing.
@@ -87,8 +89,8 @@ impl Toolchain {
         command
     }
 
-    /// Returns the command `cargo test` with a sanitizer. The command names the target: then build scripts and macros,
-    /// which run in the compiler, are built without the sanitizer.
+    /// Returns the command `cargo test` with a sanitizer. The command has the option `--target`: without it, build
+    /// scripts and macros would be built with the sanitizer, too.
     pub fn tests(&self, sanitizer: Sanitizer, folder: &Path) -> Command {
         let mut command = self.command("cargo");
         command.args(["test", "--profile=sanitize", "--target", &self.host, "--target-dir"]).arg(folder);

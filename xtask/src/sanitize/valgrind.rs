@@ -11,8 +11,8 @@ const FOUND: &str = "--error-exitcode=99";
 
 /// Sources of the test programs, each with arguments that select tests. Tests that need io_uring are left out: valgrind
 /// (3.19) does not know that the system call of io_uring waits, so a waiting thread stops all other threads for ever.
-/// Tests with a time limit are also left out, and tests that map more memory than valgrind can map, or that it maps
-/// only slowly.
+/// Tests with a time limit are also left out, and so are tests that map so much memory that valgrind cannot map it, or
+/// takes long for it.
 const TESTS: [(&str, &[&str]); 5] = [
     ("crates/host/src/lib.rs", &[]),
     ("crates/host/tests/swap_file.rs", &[]),

@@ -49,7 +49,8 @@ pub fn summary(all: &[Experiment], record: &Record, changes: &[Change]) -> Strin
     text
 }
 
-/// Returns the changes of all kernels in each experiment, and the reasons for failures.
+/// Returns a table for each experiment, as Markdown. The table shows the main row at each scale: the first kernel's
+/// value, and each other kernel's change from it. The reasons for failed runs follow the table.
 pub fn figures(all: &[Experiment], record: &Record) -> String {
     let table = |experiment: &Experiment| {
         let mut table = line(["kernel"].into_iter().chain(SCALES));
@@ -94,8 +95,9 @@ fn sign(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> 
     of(&figures(kernel), &figures(&experiment.kernels[0]))
 }
 
-/// Returns the change from the first kernel's figure to a kernel's figure, percent, as text. The text is in brackets if
-/// the change is too small for a sign.
+/// Returns the change from the figure of the experiment's first kernel to the figure of the kernel `kernel`, percent,
+/// as text. The text is in brackets if the figures do not show which kernel is better. It is `ended` if one of the
+/// kernels has no figure.
 fn told(experiment: &Experiment, record: &Record, kernel: &str, scale: &str) -> String {
     let figures = |kernel: &str| record.figures(&experiment.name, kernel, scale);
     let change = change(&figures(kernel), &figures(&experiment.kernels[0]));

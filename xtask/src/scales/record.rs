@@ -1,4 +1,4 @@
-//! Outcomes of runs, and the file in which they are kept.
+//! The record: a CSV file with the outcomes of runs of experiments, by kernel, scale and seed.
 
 use std::{collections::BTreeMap, fmt, fs, io, path::Path};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// First line of the CSV file with the record: the names of the columns.
 const HEAD: &str = "experiment,kernel,scale,seed,value,unit,better,error";
 
-/// The properties of an experiment that this command needs.
+/// The part of an experiment's file that `cargo xtask scales` needs.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Experiment {
     /// Name of the experiment's folder.
@@ -20,7 +20,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Reads the experiment called `name` from its folder in `folder`.
+    /// Reads the experiment `name` from its file, `experiment.toml` in the subfolder `name` of `folder`.
     pub fn read(folder: &Path, name: &str) -> Result<Self, String> {
         let file = folder.join(name).join("experiment.toml");
         let told = |error: &dyn fmt::Display| format!("{}: {error}", file.display());
@@ -60,7 +60,7 @@ impl fmt::Display for Case {
 /// The figure of a run's main row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The row's value, in `unit`.
+    /// The value of the main row, in the unit that the field `unit` names.
     pub value: f64,
     /// Unit of the value.
     pub unit: String,
@@ -75,8 +75,11 @@ impl fmt::Display for Found {
 }
 
 impl Found {
-    /// Returns the figure of the main row in the report of one run. A name that ends with `-` means the last row with
-    /// this prefix, as in the `main_row` of an experiment. docs/json.md describes reports.
+    /// Returns the figure that the report of one run has in the row `main_row`. A `main_row` that ends with `-` stands
+    /// for the last row whose name begins with it, as in an experiment's file. docs/json.md describes reports.
+    ///
+    /// # Errors
+    /// When the report is no JSON, or has no such row or no figure in it.
     pub fn of_report(report: &str, main_row: &str) -> Result<Self, String> {
         let report: serde_json::Value = serde_json::from_str(report).map_err(|error| error.to_string())?;
         let is_main = |name: &str| name == main_row || main_row.ends_with('-') && name.starts_with(main_row);
@@ -92,7 +95,7 @@ impl Found {
     }
 }
 
-/// The outcome of each run: the figure of its main row, or the reason why it failed.
+/// The outcome of each run: the value of the experiment's main row, or the reason why the run failed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record(BTreeMap<Case, Result<Found, String>>);
 
@@ -158,17 +161,17 @@ impl Record {
         self.0.insert(case, found);
     }
 
-    /// Returns whether the record has an outcome for the run.
+    /// Returns whether the record has an outcome of the run `case`.
     pub fn has(&self, case: &Case) -> bool {
         self.0.contains_key(case)
     }
 
-    /// Returns whether the run failed.
+    /// Returns whether the record says that the run `case` failed.
     pub fn fails(&self, case: &Case) -> bool {
         self.of(case).is_some_and(Result::is_err)
     }
 
-    /// Returns the outcome of a run; `None` if the record has none.
+    /// Returns the outcome of the run `case`; `None` if the record does not have this run.
     pub fn of(&self, case: &Case) -> Option<&Result<Found, String>> {
         self.0.get(case)
     }
@@ -178,7 +181,8 @@ impl Record {
         self.0.iter()
     }
 
-    /// Returns the figures of a kernel in an experiment at a scale, in the order of their seeds.
+    /// Returns the figures of all successful runs of one experiment with one kernel at one scale, in the order of the
+    /// runs' seeds.
     pub fn figures(&self, experiment: &str, kernel: &str, scale: &str) -> Vec<&Found> {
         let (from, to) = [0, u64::MAX].map(|seed| Case::new(experiment, kernel, scale, seed)).into();
         self.0.range(from..=to).filter_map(|(_, found)| found.as_ref().ok()).collect()

@@ -1,4 +1,5 @@
-//! Signs: whether a kernel is better or worse than the first kernel of an experiment. Also known changes of sign.
+//! The sign of a kernel: whether it is better or worse than the first kernel of an experiment. The module also reads
+//! the list of changes of sign between scales that are known and explained.
 
 use serde::Deserialize;
 
@@ -8,18 +9,19 @@ use super::record::{Experiment, Found, Record};
 /// counts in docs/fidelity.md.
 pub const EFFECT: f64 = 0.05;
 
-/// The verdict on a kernel's main row compared with the first kernel's.
+/// The verdict of comparing two figures of the main row: that of a kernel, and that of the experiment's first kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// The kernel is better than the first kernel.
+    /// The kernel's figure is better than the first kernel's.
     Better,
-    /// The kernel is worse than the first kernel.
+    /// The kernel's figure is worse than the first kernel's.
     Worse,
     /// The figures do not show which of the two kernels is better.
     None,
 }
 
-/// A known change of sign between scales, with the reason why it is not a fault.
+/// A known change of sign, with the reason why it is not a fault: at one scale, a kernel is better than the
+/// experiment's first kernel, and at another scale it is worse.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
@@ -32,7 +34,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Returns all known changes of sign.
+    /// Returns all known changes of sign between scales, from `changes.toml`.
     pub fn all() -> Result<Vec<Self>, String> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -72,7 +74,7 @@ pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
     })
 }
 
-/// Returns the names of the kernels that are better at one scale and worse at another.
+/// Returns the names of the kernels that are better than the first kernel at one scale and worse at another.
 pub fn kernels_that_change(experiment: &Experiment, record: &Record, scales: &[&str]) -> Vec<String> {
     let mut kernels: Vec<&String> =
         record.lines().filter(|(case, _)| case.experiment == experiment.name).map(|(case, _)| &case.kernel).collect();

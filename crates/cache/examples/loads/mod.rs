@@ -14,14 +14,15 @@ pub fn cpu() -> f64 {
 pub struct Random(pub u64);
 
 impl Random {
-    /// Returns the next number, from 0 to 1.
+    /// Returns the next random number, from 0 to less than 1.
     pub fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         (mix(self.0) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// Ranks that follow Zipf's law with exponent 1.
+/// A distribution of ranks from 1 that follows Zipf's law with exponent 1. Element `n` is the sum of the weights 1 /
+/// rank of the ranks up to `n + 1`.
 pub struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -42,8 +43,8 @@ impl Zipf {
     }
 }
 
-/// Returns 64-bit keys whose ranks follow Zipf's law with exponent 1. A key is the mix of its rank, so that keys are
-/// spread over all 64 bits.
+/// Returns 64-bit keys whose ranks follow Zipf's law with exponent 1. A key is a hash of its rank ([`mix`]), so that
+/// keys are spread over all 64 bits.
 pub fn zipf(keys: u32, requests: usize) -> Vec<u64> {
     let (zipf, mut random) = (Zipf::new(keys), Random(1));
     (0..requests).map(|_| mix(zipf.draw(&mut random))).collect()

@@ -10,8 +10,8 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The number of the list of objects that were used once. `T2` is the list of objects that were used again. `B1` and
-/// `B2` are the lists of their ghosts.
+/// Index of the list of objects that were used once. [`T2`] is that of the list of objects that were used again. [`B1`]
+/// and [`B2`] are those of the ghosts that left the lists `T1` and `T2`.
 const T1: usize = 0;
 const T2: usize = 1;
 const B1: usize = 2;
@@ -26,11 +26,12 @@ const NODE: u32 = (1 << LIST_SHIFT) - 1;
 pub struct Arc<W> {
     weigh: W,
     capacity: u64,
-    /// The list and the node of each object; [`NONE`] if it is on no list.
+    /// For each object, a word with the number of the object's list and the object's node (see [`LIST_SHIFT`]);
+    /// [`NONE`] if the object is on no list.
     index: Vec<u32>,
     nodes: Nodes,
     lists: [List; 4],
-    /// The weight of each list.
+    /// The total weight of the objects on each list.
     held: [u64; 4],
     /// The weight that the list `T1` should have.
     target: f64,
@@ -66,7 +67,10 @@ impl<W: Weigh> Arc<W> {
         self.nodes.give_back(node);
     }
 
-    /// Evicts the oldest object of `T1` or of `T2`. The object becomes a ghost.
+    /// Evicts an object and makes it a ghost: the oldest of `T1` if this list is heavier than its target, and the
+    /// oldest of `T2` otherwise. If `T1` is exactly as heavy as its target, the object is from `T1` only if
+    /// `returns_to_t2` is true: the requested object is a ghost of `T2`. If one of the lists is empty, the object is
+    /// from the other.
     fn replace(&mut self, returns_to_t2: bool) {
         let t1 = self.held[T1] as f64;
         let is_long = t1 > self.target || returns_to_t2 && t1 == self.target;
@@ -90,8 +94,8 @@ impl<W: Weigh> Arc<W> {
         self.replace(false);
     }
 
-    /// Adapts the target of `T1` to the request of a ghost on the list `list` (`B1` or `B2`), and takes the ghost off
-    /// this list.
+    /// Handles a request for a ghost on the list `list`: raises the target size of `T1` if the list is `B1`, lowers it
+    /// if the list is `B2`, and takes the ghost off the list.
     fn note_ghost(&mut self, list: usize, node: u32) {
         let [b1, b2] = [self.held[B1] as f64, self.held[B2] as f64];
         self.target = match list {

@@ -19,7 +19,7 @@ pub struct Clock<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// The state of each object, as bits.
+    /// For each object, by its number: the flags [`INSIDE`] and [`USED`].
     state: Vec<u8>,
     /// Cached objects. The object that the hand comes to next is first.
     queue: VecDeque<u32>,

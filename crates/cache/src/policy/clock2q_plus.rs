@@ -7,5 +7,5 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The values of Clock2Q+ for the choices of policies with three queues.
+/// The rule by which a policy with three queues works as Clock2Q+.
 pub const RULE: Rule = Rule { promote: 1, rounds: 1, skip: Skip::Up(0.5), ..super::s3_fifo::RULE };

@@ -1,7 +1,7 @@
 //! The engine's policies as caches of pages: `classic`, `multigen` and `highwater`.
 //!
-//! The engine's own [`Replay`] runs the policy. State: 16 bytes for each cached page, and 4 for each distinct object, in
-//! which a page that left keeps its shadow.
+//! The engine's own [`Replay`] runs the policy. State: 16 bytes for each cached page, and 4 bytes for each distinct
+//! object. The 4 bytes keep the shadow of a page that was evicted.
 
 use crate::Cache;
 use engine::lru::policy::replay::Slab;

@@ -1,9 +1,10 @@
-//! The lists of Highwater's own kernel, which is the default kernel of the library. The code is that of the engine
-//! ([`HighwaterModel`]).
+//! The policy of Highwater's own kernel, `highwater`, which is the default kernel of the library. The code is that of
+//! the engine ([`HighwaterModel`]).
 //!
-//! Pages that are read once do not go on a list, as long as such pages are not missed more often than evicted pages.
-//! Used pages become active when the scan reaches them (`lru.admission = "by-refault"` and `lru.activation = "at-scan"`
-//! of the kernel `highwater`). The rule is related to S3-FIFO ([`s3_fifo`](super::s3_fifo)).
+//! Pages that are read once do not go on a list, as long as such pages are not missed (read again soon) more often than
+//! evicted pages. Used pages become active when the scan reaches them (`lru.admission = "by-refault"` and
+//! `lru.activation = "at-scan"` of the kernel `highwater`). The rule is related to S3-FIFO
+//! ([`s3_fifo`](super::s3_fifo)).
 
 use super::engine::OfEngine;
 use engine::lru::policy::classic::HighwaterModel;

@@ -14,11 +14,11 @@ use machine::prefetch;
 #[derive(Clone, Copy, Debug)]
 struct Group {
     uses: u32,
-    /// The objects, in the order in which they reached this number of uses. The object that reached it first is at the
+    /// The objects, ordered by the moment at which they reached `uses` uses. The object that reached it first is at the
     /// tail.
     list: List,
-    /// The group with the next smaller number of uses; the field `more` is the group with the next larger number of
-    /// uses. In a free group, `fewer` is the next free group.
+    /// Index of the group with the next smaller number of uses. The field `more` is the index of the group with the
+    /// next larger number. In a free group, `fewer` is the index of the next free group.
     fewer: u32,
     more: u32,
 }
@@ -30,14 +30,14 @@ pub struct Lfu<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// The node of each object.
+    /// For each object, the index of its node in `nodes`, or `NONE` if the object is not cached.
     index: Vec<u32>,
     nodes: Nodes,
-    /// The group of each node.
+    /// For each node of an object, the number of its group in `groups`.
     group_of: Vec<u32>,
     groups: Vec<Group>,
     free: u32,
-    /// Number of the group whose objects have the fewest uses.
+    /// Index, in `groups`, of the group whose objects have the fewest uses.
     first: u32,
 }
 
@@ -58,7 +58,8 @@ impl<W: Weigh> Lfu<W> {
         }
     }
 
-    /// Makes a group for objects with `uses` uses, between the groups `fewer` and `more`.
+    /// Makes an empty group for objects with `uses` uses, links it between the groups `fewer` and `more`, and returns
+    /// its number.
     fn make_group(&mut self, uses: u32, fewer: u32, more: u32) -> u32 {
         let group = Group { uses, list: List::default(), fewer, more };
         let number = match self.groups.get(self.free as usize) {
@@ -82,7 +83,7 @@ impl<W: Weigh> Lfu<W> {
         number
     }
 
-    /// Removes the group `number` of objects with equal numbers of uses, if the group is empty.
+    /// Removes the group with index `number` if it has no objects.
     fn drop_if_empty(&mut self, number: u32) {
         let Group { list, fewer, more, .. } = self.groups[number as usize];
         if !list.is_empty() {

@@ -1,10 +1,11 @@
 //! LHD: among a few random objects, evicts the object whose space is expected to give the fewest hits.
 //!
 //! N. Beckmann, H. Chen, A. Cidon, "LHD: improving cache hit rate by maximizing hit density", NSDI 2018, with the
-//! constants of libCacheSim 0.3.5: 32 random objects (8 in the first 50 million requests) and the 8 objects that last
-//! came and looked like victims; 16 classes of objects by the ages of their last two hits; ages up to 20000 in units
-//! that are fitted to the number of objects; new densities after each 2^20 requests. libCacheSim seeds its random
-//! numbers by the clock; here the seed is fixed, and other seeds change miss ratios in the fourth digit.
+//! constants of libCacheSim 0.3.5. An eviction compares 32 random objects (8 in the first 50 million requests), and up
+//! to 8 more: the last inserted objects that had a lower hit density than a mean victim. There are 16 classes of
+//! objects, by the ages of their last two hits. Ages go up to 20000, in units that are fitted to the number of objects.
+//! Densities are computed anew after each 2^20 requests. libCacheSim seeds its random numbers by the clock; here the
+//! seed is fixed, and other seeds change miss ratios in the fourth digit.
 //!
 //! State: 16 bytes for each cached object, 10.5 to 21 in a hash table, and 3.8 MB for the classes of each cache.
 
@@ -16,11 +17,11 @@ use crate::{Cache, Weigh};
 const CLASSES: usize = 16;
 const AGES: usize = 20_000;
 const OLDEST: u32 = AGES as u32 - 1;
-/// Number of requests between two computations of the densities.
+/// Number of requests after which all hit densities are computed anew.
 const PERIOD: u32 = 1 << 20;
 const DECAY: f32 = 0.9;
-/// Number of periods at the beginning in which fewer objects are compared at an eviction, and some objects are
-/// explorers.
+/// Number of periods that count as the beginning of a replay. In these periods, fewer objects are compared at an
+/// eviction, and some objects are explorers ([`EXPLORE_EVERY`]).
 const EARLY: u32 = 50;
 const CANDIDATES: u32 = 32;
 const CANDIDATES_EARLY: u32 = 8;
@@ -28,12 +29,14 @@ const REMEMBERED: usize = 8;
 /// One in this number of insertions and hits, chosen at random, makes its object an *explorer*. An explorer is not
 /// evicted before its next hit.
 const EXPLORE_EVERY: u32 = 32;
-/// Largest weight of all explorers together, as a share of the capacity.
+/// Largest weight that all explorers ([`EXPLORE_EVERY`]) may have together, as a share of the capacity.
 const EXPLORERS: f64 = 0.01;
-/// The unit of ages is fitted so that the number of cached objects is about this share of the largest age.
+/// Share of the largest age that the unit of ages is fitted to: an age of as many requests as there are cached objects
+/// is to be about this share.
 const AGE_ERROR: f32 = 0.01;
-/// Before the first computation, the density of class n at each age is `FIRST_CLASS` + n, divided by the age. So
-/// objects whose last hits came at shorter ages count as better.
+/// Start value of the hit densities. Until the first [`PERIOD`] is over, class n has the density (`FIRST_CLASS` + n) /
+/// (a + 1) at age a. A class has a higher number if the last two hits of its objects came at shorter ages, so such
+/// objects are kept longer.
 const FIRST_CLASS: usize = 17;
 
 /// The data that the policy keeps about one cached object.
@@ -44,8 +47,8 @@ struct Tag {
     used_at: u32,
     /// Age that the object had at its last hit.
     age: u16,
-    /// Age that the object had at the hit before the last one. The sum of both ages can exceed 16 bits, but neither age
-    /// can.
+    /// Age that the object had at the hit before the last one. It is stored beside `age`, because the sum of the two
+    /// can exceed 16 bits.
     earlier_age: u16,
     is_explorer: bool,
 }
@@ -58,14 +61,14 @@ struct Class {
     densities: Vec<f32>,
 }
 
-/// A cache with the policy LHD: a tag for each cached object, and the statistics of the classes.
+/// A cache with the policy LHD. Its state is a tag for each cached object, and statistics for each class of objects.
 #[derive(Debug)]
 pub struct Lhd<W> {
     weigh: W,
     capacity: u64,
     held: u64,
     tags: Vec<Tag>,
-    /// For each cached object, the number of its tag.
+    /// Maps each cached object to the position of its tag in `tags`.
     table: Table,
     classes: Vec<Class>,
     now: u32,
@@ -187,7 +190,8 @@ impl<W: Weigh> Lhd<W> {
         self.tags.pop();
     }
 
-    /// Notes the use of an object, whose tag has the ages of earlier uses.
+    /// Records the request that uses the object with tag `number`, and draws whether the object is an explorer.
+    /// `is_new` is `true` if this request inserted the object. The ages of earlier uses must already be in the tag.
     fn note_use(&mut self, number: u32, is_new: bool) {
         let weight = self.weigh.of(self.tags[number as usize].id) as i64;
         let wants_to_explore = self.rng.below(EXPLORE_EVERY) == 0;
@@ -233,7 +237,8 @@ impl<W: Weigh> Lhd<W> {
         self.periods += 1;
     }
 
-    /// Fits the unit of ages to the number of objects, twice early in the trace.
+    /// Notes how many objects the cache has. At two of the calls, both early in the trace, also changes the unit in
+    /// which ages are measured, so that it suits the average number of objects.
     fn fit_ages(&mut self) {
         let [sum, count] = self.objects.map(|value| value * DECAY);
         self.objects = [sum + self.tags.len() as f32, count + 1.0];
@@ -253,8 +258,8 @@ impl<W: Weigh> Lhd<W> {
     }
 }
 
-/// Spreads the counts of ages over ages in a unit that is finer by a factor of 2^`by`. Counts of ages that would exceed
-/// the largest age are added to the count of the largest age.
+/// Converts counts by age to a unit of age that is finer by a factor of 2^`by`: spreads each count evenly over the
+/// 2^`by` new ages that make up the old age. Counts for new ages above the largest age are added to the largest age.
 fn stretch(values: &mut [f32], by: u32) {
     let beyond: f32 = values[AGES >> by..AGES - 1].iter().sum();
     values[AGES - 1] += beyond;
@@ -263,7 +268,8 @@ fn stretch(values: &mut [f32], by: u32) {
     }
 }
 
-/// Adds up the counts of neighbouring ages when the unit of ages grows.
+/// Merges the counts of ages for a unit that is coarser by a factor of 2^`by`: adds up the counts of each 2^`by`
+/// neighbouring ages.
 fn compress(values: &mut [f32], by: u32) {
     for age in 0..AGES >> by {
         values[age] = values[age << by..(age + 1) << by].iter().sum();
@@ -332,8 +338,9 @@ impl<W: Weigh> Cache for Lhd<W> {
 mod tests {
     use super::*;
 
-    /// The density of an age is a quotient over the objects that reach this age. The dividend is the number of their
-    /// later hits. The divisor is the sum of the times until each object is hit or evicted.
+    /// Sets numbers of hits and evictions at several ages. The density of an age must then be a quotient that is
+    /// computed over all objects which reach this age: the number of their hits at this age or later, divided by the
+    /// sum of the times from this age until each object is hit or evicted.
     #[test]
     fn a_density_is_hits_by_time() {
         let mut class = Class { hits: vec![0.0; AGES], evictions: vec![0.0; AGES], densities: vec![0.0; AGES] };

@@ -1,4 +1,5 @@
-//! LIRS: objects whose last two uses lie close together stay; the others pass a short queue.
+//! LIRS: objects whose last two uses lie close together stay; the other objects pass through a short queue and are then
+//! evicted.
 //!
 //! S. Jiang, X. Zhang, "LIRS: an efficient low inter-reference recency set replacement policy to improve buffer cache
 //! performance", SIGMETRICS 2002. The details are those of libCacheSim 0.3.5. One percent of the capacity is for HIR
@@ -7,8 +8,8 @@
 //! queue can hold only a single object, because the rule would then evict the requested object.
 //!
 //! State: 4 bytes for each distinct object, and 12 for each object in the stack, cached or not; the queue has 16 for
-//! each of its few objects. Objects that left the queue stand in the stack in the order in which they left it. The
-//! lowest of them is forgotten first; a cursor points to it.
+//! each of its few objects. In the stack, the objects that have left the queue lie in the order in which they left it.
+//! The lowest of these objects is forgotten first; a cursor points to it.
 
 use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
@@ -21,8 +22,8 @@ const LIR: u32 = 0;
 const HIR: u32 = 1;
 /// The object is in the stack, but not cached.
 const GONE: u32 = 2;
-/// The object is in the queue but not in the stack. The rest of the object's word is its place in the queue. The value
-/// [`NONE`] has these bits, too.
+/// The object is in the queue but not in the stack. The rest of the object's word is its place in the queue. The two
+/// high bits of [`NONE`] have this value, too.
 const QUEUED: u32 = 3;
 
 const KIND_SHIFT: u32 = 30;
@@ -39,11 +40,11 @@ pub struct Lirs<W> {
     lir_held: u64,
     hir_held: u64,
     stack_held: u64,
-    /// The word of each object: its kind, and its node in the stack or its place in the queue. [`NONE`] if the object
-    /// is in neither.
+    /// For each object, a word with the object's kind and a position: its node in the stack, or its place in the queue.
+    /// The word is [`NONE`] if the object is in neither.
     index: Vec<u32>,
-    /// The nodes of the stack. The value of a node is the kind of its object, and also the object's number or the
-    /// object's place in the queue.
+    /// The nodes of the stack. The value of a node has the kind of the node's object, and a number: the object's place
+    /// in the queue if the kind is [`HIR`], otherwise the number of the object.
     nodes: Nodes,
     stack: List,
     /// The nodes of the queue. The value of a node is an object.
@@ -87,7 +88,8 @@ impl<W: Weigh> Lirs<W> {
         if value >> KIND_SHIFT == HIR { self.places.value(value & NUMBER) } else { value & NUMBER }
     }
 
-    /// Adds an object on top of the stack. The caller sets its kind.
+    /// Adds an object on top of the stack, and returns its new node. The caller then sets the kind of the object in the
+    /// node and in the object's word.
     fn push_stack(&mut self, id: u32) -> u32 {
         let node = self.nodes.take(id);
         self.stack.push(&mut self.nodes, node);
@@ -95,7 +97,8 @@ impl<W: Weigh> Lirs<W> {
         node
     }
 
-    /// Takes a node off the stack, and frees it. Returns its object, whose word is not changed.
+    /// Takes a node off the stack, and frees it. Returns the node's object, but leaves the object's word in `index` as
+    /// it is.
     fn drop_node(&mut self, node: u32) -> u32 {
         let id = self.object_of_node(node);
         if node == self.lowest_gone {
@@ -107,8 +110,8 @@ impl<W: Weigh> Lirs<W> {
         id
     }
 
-    /// Returns the next node in the stack above `node` whose object is not cached; [`NONE`] if there is none. No such
-    /// node lies above the node of a HIR object.
+    /// Returns the nearest node above `node` in the stack whose object is not cached; [`NONE`] if there is none. The
+    /// search ends at a cached HIR object, because no such node lies above it.
     fn next_gone(&self, mut node: u32) -> u32 {
         loop {
             node = self.nodes.newer(node);
@@ -172,7 +175,8 @@ impl<W: Weigh> Lirs<W> {
         }
     }
 
-    /// Moves the lowest LIR object from the stack to the queue.
+    /// Removes the lowest LIR object from the stack. Puts it into the queue of HIR objects, or evicts it if it is too
+    /// large for the queue.
     fn demote(&mut self) {
         // Does nothing, except where a tiny cache had no LIR object for a while.
         self.prune();

@@ -13,7 +13,7 @@ pub struct Lru<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// The node of each object.
+    /// For each object, the index of its node in `nodes`; [`NONE`] if the object is not in the cache.
     index: Vec<u32>,
     nodes: Nodes,
     list: List,

@@ -128,13 +128,14 @@ impl Kind {
         }
     }
 
-    /// Returns the policy with this name.
+    /// Returns the policy with the name `name`; `None` if there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Returns whether the policy can count its cache in bytes. The engine's policies have pages.
+    /// Returns whether the capacity of a cache with this policy can be counted in bytes. The engine's policies count
+    /// only in pages.
     #[must_use]
     pub const fn knows_bytes(self) -> bool {
         !matches!(self, Self::Classic | Self::Multigen | Self::Multigen6_14 | Self::Multigen6_1 | Self::Highwater)

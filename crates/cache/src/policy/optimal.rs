@@ -11,7 +11,7 @@ use crate::requests::{NEVER, Requests};
 use crate::{Cache, Weigh};
 use std::sync::Arc;
 
-/// A set of positions in which the largest one is found in a few steps.
+/// A set of positions, which are numbers from 0. The largest position in the set is found in a few steps.
 #[derive(Debug)]
 struct Positions {
     /// The lowest level has a bit for each position. In each higher level, bit *n* is set if word *n* of the level
@@ -46,7 +46,7 @@ impl Positions {
         }
     }
 
-    /// Removes a position. Returns whether it was in the set.
+    /// Removes a position from the set. Returns whether the set contained the position before.
     #[inline]
     fn remove(&mut self, position: u32) -> bool {
         let mut at = position as usize;
@@ -64,7 +64,7 @@ impl Positions {
         true
     }
 
-    /// Returns the largest position, if the set has any.
+    /// Returns the largest position in the set; `None` if the set is empty.
     fn last(&self) -> Option<u32> {
         let mut at = 0;
         for level in self.levels.iter().rev() {
@@ -88,7 +88,7 @@ pub struct Optimal<W> {
     /// The object of each request, by the position of the request.
     ids: Arc<Vec<u32>>,
     next: Arc<[u32]>,
-    /// Position of the next request.
+    /// Position, in the trace, of the next request to handle.
     now: u32,
     /// For each cached object, the position of its next request.
     uses: Positions,
@@ -117,7 +117,7 @@ impl<W: Weigh> Optimal<W> {
 
 impl<W: Weigh> Cache for Optimal<W> {
     /// # Panics
-    /// When more requests are made than the cache was created with.
+    /// When it is called more often than there are requests in the sequence with which the cache was created.
     #[inline]
     fn request(&mut self, id: u32) -> bool {
         let now = self.now;

@@ -7,6 +7,6 @@
 
 use super::three_queues::{Rule, Skip};
 
-/// The values of S3-FIFO for the choices of policies with three queues.
+/// The parameters that make the policy of `three_queues` behave as S3-FIFO.
 pub const RULE: Rule =
     Rule { small: 0.1, ghosts: 0.9, promote: 2, rounds: 3, skip: Skip::Up(0.0), ghost_marks: 0, fills_main: true };

@@ -5,5 +5,5 @@
 
 use super::three_queues::Rule;
 
-/// The values of the paper's S3-FIFO for the choices of policies with three queues.
+/// The choices by which a cache with three queues follows S3-FIFO as in the paper.
 pub const RULE: Rule = Rule { fills_main: false, ..super::s3_fifo::RULE };

@@ -1,10 +1,10 @@
 //! SIEVE: a hand goes from the oldest object to the newest, clears the marks of used objects, and evicts the first
-//! object without a mark. Objects that stay keep their place.
+//! object without a mark. Objects that are not evicted keep their place in the order of insertion.
 //!
 //! Y. Zhang, J. Yang, Y. Yue, Y. Vigfusson, K. V. Rashmi, "SIEVE is simpler than LRU: an efficient turn-key eviction
 //! algorithm for web caches", NSDI 2024. State: one byte for each distinct object, and at most 8 bytes for each cached
-//! object. Objects lie in an array in the order of insertion. The objects that the hand keeps move up behind the hand,
-//! so that the array has no gaps there.
+//! object. Objects lie in an array in the order of insertion. Objects that the hand passes and keeps are moved together
+//! at the front of the array, so that all free places lie in one gap at the hand.
 
 use crate::{Cache, Weigh};
 use machine::prefetch;
@@ -14,14 +14,14 @@ const INSIDE: u8 = 1;
 /// The object was used after it came, or after the hand last passed it.
 const USED: u8 = 2;
 
-/// A cache with the policy SIEVE: the cached objects in the order in which they were inserted, with a gap where the
-/// hand is.
+/// A cache with the policy SIEVE. It keeps the cached objects in the order of insertion. The hand is in a gap between
+/// the objects that it has passed and the other ones.
 #[derive(Debug)]
 pub struct Sieve<W> {
     weigh: W,
     capacity: u64,
     held: u64,
-    /// The state of each object, as bits.
+    /// For each object, by its number: the flags [`INSIDE`] and [`USED`].
     state: Vec<u8>,
     /// First the objects that the hand has passed, oldest first; then a gap; then, from index `hand` on, the objects
     /// that the hand has not passed yet.

@@ -1,9 +1,9 @@
 //! Three FIFO queues, with the choices in which the policies of this family differ: S3-FIFO in two versions, S4-FIFO and
 //! Clock2Q+.
 //!
-//! A new object enters the small queue. At its old end, objects that were used often enough move to the main queue, and
-//! the others leave and become ghosts. An object that returns as a ghost enters the main queue. Objects at the old end
-//! of the main queue go round again as long as they were used, and leave without a ghost.
+//! A new object enters the small queue. At the old end of this queue, objects that were used often enough move to the
+//! main queue, and the others leave and become ghosts. An object that returns as a ghost enters the main queue. Objects
+//! at the old end of the main queue go round again as long as they were used, and leave without a ghost.
 //!
 //! State: 2 bytes for each distinct object, and 4 bytes in a queue for each cached object and each ghost. A ghost that
 //! returns is not searched in its queue. Its entry becomes *stale*, and is dropped when it comes to the old end; the
@@ -18,16 +18,18 @@ use std::collections::VecDeque;
 pub struct Rule {
     /// Largest weight of the small queue, as a share of the capacity.
     pub small: f64,
-    /// Largest weight of the ghosts, as a share of the capacity.
+    /// Largest weight of the ghosts (objects that left the cache and are remembered), as a share of the cache's
+    /// capacity.
     pub ghosts: f64,
     /// Number of uses after which an object moves from the small queue to the main queue: 1 to 3.
     pub promote: u16,
-    /// Largest number of further rounds through the main queue that an object gets for its uses: 1 to 3.
+    /// Uses of an object in the main queue beyond this number give it no further round: 1 to 3. An object at the
+    /// queue's old end goes round once for each counted use.
     pub rounds: u16,
     /// The youngest part of the small queue. Uses of an object count only after it has left this part.
     pub skip: Skip,
-    /// Number of requests for a ghost that only mark it: 0 or 1. The request after these moves the object to the main
-    /// queue.
+    /// Number of times that a ghost is only marked when it is requested, 0 or 1. The next request moves the object to
+    /// the main queue.
     pub ghost_marks: u16,
     /// True if new objects enter the main queue while the small queue is full and nothing has been evicted yet.
     pub fills_main: bool,
@@ -36,9 +38,11 @@ pub struct Rule {
 /// The youngest part of the small queue, in which uses do not count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Skip {
-    /// A part of the small queue: the given share (0 to 1), rounded up to a whole number of objects.
+    /// The size of this part: the given share (0 to 1) of the small queue's capacity, rounded up to a whole number of
+    /// objects.
     Up(f64),
-    /// A part of the small queue: the given share (0 to 1), rounded down to a whole number of objects.
+    /// The size of this part: the given share (0 to 1) of the small queue's capacity, rounded down to a whole number of
+    /// objects.
     Down(f64),
 }
 
@@ -46,11 +50,11 @@ pub enum Skip {
 const PLACE: u16 = 0b11;
 const SMALL: u16 = 1;
 const MAIN: u16 = 2;
-/// The object is a ghost. With a `ghost_marks` of 1, it can be cached at the same time.
+/// The object is a ghost. If [`Rule::ghost_marks`] is 1, a ghost may be cached at the same time.
 const GHOST: u16 = 1 << 2;
-/// The object is a ghost that was requested once and only marked.
+/// The object is a ghost, and a request has marked it as such. After its next miss, it enters the main queue.
 const MARKED: u16 = 1 << 3;
-/// Uses of the object in the small queue count, because enough objects came after it.
+/// Uses of this object, which is in the small queue, are counted, because enough objects came after it.
 const COUNTS: u16 = 1 << 4;
 const USES_SHIFT: u32 = 5;
 const USES: u16 = 0b11 << USES_SHIFT;
@@ -75,7 +79,7 @@ pub struct ThreeQueues<W> {
     small: VecDeque<u32>,
     main: VecDeque<u32>,
     ghosts: VecDeque<u32>,
-    /// Number of stale entries in `ghosts`: entries of objects that have returned since.
+    /// Number of stale entries in `ghosts`. An entry is stale if its object came back from the ghosts into the cache.
     stale: usize,
     /// Total weight of the objects in the small queue. The fields `main_held` and `ghosts_held` are the weights of the
     /// main queue and of the ghosts.
@@ -187,8 +191,8 @@ impl<W: Weigh> ThreeQueues<W> {
         self.ghosts_held -= self.weigh.of(id);
     }
 
-    /// Evicts the oldest object of the small queue that was not used often enough. Older objects, which were used often
-    /// enough, move to the main queue.
+    /// Evicts an object from the small queue: the oldest one with fewer than `promote` counted uses, which becomes a
+    /// ghost. All objects that are older than this one move to the main queue.
     fn evict_small(&mut self) {
         while let Some(id) = self.small.pop_front() {
             self.small_held -= self.weigh.of(id);

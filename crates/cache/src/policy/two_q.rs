@@ -9,8 +9,8 @@ use crate::list::{List, NONE, Nodes};
 use crate::{Cache, Weigh};
 use machine::prefetch;
 
-/// The numbers of the three lists: `NEW` has new objects, `GHOST` their ghosts, and `MAIN` the objects that returned
-/// (Ain, Aout and Am of the paper).
+/// Indices of the three lists (A1in, A1out and Am in the paper): `NEW` is the FIFO queue of new objects, `GHOST` the
+/// queue of objects that `NEW` has evicted, and `MAIN` the LRU list of objects that returned.
 const NEW: usize = 0;
 const GHOST: usize = 1;
 const MAIN: usize = 2;
@@ -25,7 +25,7 @@ pub struct TwoQ<W> {
     capacity: u64,
     /// Largest weight that each list may have.
     most: [u64; 3],
-    /// The list and the node of each object; [`NONE`] if it is on no list.
+    /// For each object, its list and its node; [`NONE`] if the object is on no list.
     index: Vec<u32>,
     nodes: Nodes,
     lists: [List; 3],

@@ -28,7 +28,8 @@ struct Sketch {
 }
 
 impl Sketch {
-    /// Creates a filter for `objects` objects, with an error rate of one in a thousand.
+    /// Creates a filter whose size is that of a Bloom filter with `objects` objects and one false positive in a
+    /// thousand.
     fn new(objects: u64) -> Self {
         let bits = -0.001_f64.ln() / 0.480_453_013_918_201;
         let hashes = (std::f64::consts::LN_2 * bits).ceil() as u32;
@@ -67,7 +68,8 @@ impl Sketch {
     }
 }
 
-/// The number of the list of the window. `FIRST` and `AGAIN` are the lists of the two segments of the main part.
+/// Number of the list that holds the objects of the window. `FIRST` and `AGAIN` are the numbers of the lists that hold
+/// the two segments of the main part.
 const WINDOW: u32 = 0;
 const FIRST: u32 = 1;
 const AGAIN: u32 = 2;
@@ -166,8 +168,8 @@ impl<W: Weigh> WTinyLfu<W> {
         self.push(list, node);
     }
 
-    /// Evicts one object of the window or of the main part. Before that, objects of the window for which the main part
-    /// has room move there.
+    /// Moves objects from the window to the main part as long as the main part has room for them. Then evicts from the
+    /// window or from the main part.
     fn evict(&mut self) {
         loop {
             let victim = self.lists[WINDOW as usize].tail();

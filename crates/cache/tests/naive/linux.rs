@@ -1,4 +1,4 @@
-//! Linux's active and inactive lists, and Highwater's, naively.
+//! Naive implementations of two policies with active and inactive lists: Linux's and Highwater's.
 
 use crate::Naive;
 use crate::lists::Ids;
@@ -110,7 +110,8 @@ impl Highwater {
         self.workingset.note_left(kind.only(1), listed.max(self.capacity / 8) as u32);
     }
 
-    /// Returns the kind under which a waiting page leaves the cache; `None` if the page goes on a list instead.
+    /// Decides whether a page at the end of `waiting` leaves the cache. Returns the kind of eviction to record if it
+    /// does, and `None` if it goes to the inactive list instead.
     fn drops(&mut self, id: u32) -> Option<Left> {
         if self.returned.remove(&id) {
             return (!self.used_again.contains(&id)).then_some(Left::Returned);

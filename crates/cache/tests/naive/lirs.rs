@@ -54,7 +54,7 @@ impl Lirs {
         }
     }
 
-    /// Demotes LIR objects until an object of the weight `weight` can become one.
+    /// Demotes LIR objects until there is room among them for another object of weight `weight`, or until none is left.
     fn demote_for(&mut self, weight: u64) {
         while self.lir_held() + weight > self.lir_most && self.lir_held() > 0 {
             self.prune();

@@ -49,7 +49,7 @@ impl Ids {
         self.0.last().copied()
     }
 
-    /// Moves an object to the new end. Returns whether it was on the list.
+    /// Makes an object the newest of the list, if it is on the list. Returns whether it is.
     pub fn touch(&mut self, id: u32) -> bool {
         let was_listed = self.take(id);
         if was_listed {

@@ -1,11 +1,13 @@
-//! The multi-generational LRU of Linux 6.1, 6.14 and 7.2, naively: files that are read by system calls.
+//! A naive implementation of the multi-generational LRU of Linux 6.1, 6.14 and 7.2. All pages are file pages that are
+//! read by system calls.
 
 use crate::Naive;
 use crate::lists::Ids;
 use cache::policy::multigen::Version;
 use std::collections::HashMap;
 
-/// The marks of use of a page: the first use, up to three more that are counted, and the workingset.
+/// What the multi-gen LRU records of a page's uses: whether it was used, how often it was used after that (at most
+/// three times), and the workingset flag.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Marks {
     referenced: bool,
@@ -14,8 +16,9 @@ struct Marks {
     saturated: bool,
 }
 
-/// The counts of one tier, each for two kinds of events: pages evicted or protected, and pages refaulted. `now` is for
-/// the oldest generation, and `average` for the generations before it.
+/// The counts of one tier. In each pair, the first number counts pages evicted or protected, and the second one pages
+/// refaulted. `now` is for the present oldest generation, and `average` is a moving average over the generations that
+/// were the oldest before it.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     now: [u64; 2],
@@ -97,7 +100,8 @@ impl Multigen {
         }
     }
 
-    /// Returns the marks that a page keeps when it moves to an older generation than its uses alone would give it.
+    /// Returns the marks that a page keeps when eviction spares it and moves it from the oldest generation to the next:
+    /// none in Linux 6.1, and only the workingset mark later.
     fn cleared(&self, marks: Marks) -> Marks {
         Marks { workingset: marks.workingset && !self.is_6_1(), ..Marks::default() }
     }

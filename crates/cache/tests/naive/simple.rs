@@ -62,7 +62,8 @@ impl Naive for Clock {
     }
 }
 
-/// The hand is the object that is looked at next; none stands for the oldest.
+/// SIEVE. Has the weights of objects, the capacity, the cached objects, those that were used since the hand passed, and
+/// the hand: the object that is examined next, where `None` stands for the oldest.
 pub struct Sieve(pub Weights, pub u64, pub Ids, pub HashSet<u32>, pub Option<u32>);
 
 impl Naive for Sieve {
@@ -110,7 +111,8 @@ impl Naive for Lfu {
     }
 }
 
-/// Cached objects, in the order of their last requests, and all requests to come.
+/// The optimal policy (Belady). Has the weights of objects, the capacity, the cached objects in the order of their last
+/// requests, and the requests to come.
 pub struct Optimal(pub Weights, pub u64, pub Ids, pub Vec<u32>);
 
 impl Naive for Optimal {

@@ -8,7 +8,8 @@ pub struct WTinyLfu {
     weights: Weights,
     capacity: u64,
     main_most: u64,
-    /// The window, and the segments of objects used once and used again.
+    /// The lists of W-TinyLFU: the window, then the two segments of the main part, first the one for objects with one
+    /// use (probation), then the one for objects used again (protected).
     lists: [Ids; 3],
     most: [u64; 3],
     hashes: Arc<[[u32; 2]]>,
@@ -125,13 +126,13 @@ impl Naive for WTinyLfu {
     }
 }
 
-/// LHD until densities are first computed, which is after 2^20 requests: until then a density is a fixed function of
-/// class and age, and ages are shifted by ten bits.
+/// LHD (least hit density) as it is during the first 2^20 requests. Until then it has computed no hit densities, and
+/// uses a fixed function of an object's class and age. Ages are in units of 1,024 requests.
 pub struct Lhd {
     weights: Weights,
     capacity: u64,
-    /// For each cached object: its number, the time of its last use, its ages at its last two hits, and whether it is
-    /// an explorer, which is not evicted before its next hit.
+    /// For each cached object: its number, the time of its last use, its ages at its last two hits, and whether LHD
+    /// explores it. An explored object stays until its next hit, so that LHD sees hits at high ages.
     tags: Vec<(u32, u32, u32, u32, bool)>,
     now: u32,
     remembered: Vec<u32>,

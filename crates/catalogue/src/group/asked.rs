@@ -22,7 +22,8 @@ const TASKS: &str = "tasks";
 impl FromStr for Asked {
     type Err = String;
 
-    /// Parses `NAME` or `NAME:KEY=VALUE,…`. The key `tasks` may have several names: `tasks=a,b*`.
+    /// Parses a group from the command line: `NAME` or `NAME:KEY=VALUE,…`. The key `tasks` may have several names as
+    /// its value: `tasks=a,b*`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         check_name(name)?;
@@ -41,7 +42,8 @@ impl FromStr for Asked {
     }
 }
 
-/// Converts the value that the command line gives for `key` to TOML.
+/// Converts a value to TOML. `value` is the text that the command line gives for the key `key` of a group. Fails if the
+/// key is unknown or the value is not allowed for the key.
 fn written(key: &str, value: &str) -> Result<String, String> {
     let known: Vec<&str> = Group::FIELD_NAMES.iter().copied().filter(|key| *key != "name").collect();
     match key {

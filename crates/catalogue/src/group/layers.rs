@@ -1,4 +1,5 @@
-//! Groups from several sources as one list: those of a machine file, of an experiment, and of the command line.
+//! Memory control groups from several sources, joined into one list: those of a machine file, of an experiment, and of
+//! the command line.
 
 use super::GROUPS_MAX;
 use placed::{Entry, Error, Node, Place, Value, one_of};
@@ -43,8 +44,9 @@ fn is_called(table: &Node, name: &str) -> bool {
     own == name || path()
 }
 
-/// Returns the index, in a list of groups, of the group that has the path `name`. If no group has this path, returns
-/// the index of the only group whose key `name` has this value.
+/// Returns the index of the group called `name` in a list of groups. `name` is the path of a group (`PARENT/OWN-NAME`),
+/// or, if no group has this path, the own name of exactly one group. Returns none if no group, or more than one, has
+/// the own name.
 pub(crate) fn position(tables: &[Node], name: &str) -> Option<usize> {
     let path = |table: &Node| {
         let own = text(table, "name")?;
@@ -127,13 +129,14 @@ pub(crate) fn resolve(file: &mut Node) -> Result<(), Error> {
     Ok(())
 }
 
-/// The paths of groups, as far as they are known.
+/// The paths of a machine file's groups, as far as they have been found. The path of a group is found after that of its
+/// parent.
 struct Paths<'t> {
     tables: &'t [Node],
     /// For each name by which a key `parent` may refer to groups, the indices of these groups in `tables`. A group has
     /// up to two such names: its `name`, and, if it has a `parent`, the text of this `parent`, a `/`, and its `name`.
     called: BTreeMap<String, Vec<usize>>,
-    /// Each known path, with its group.
+    /// For each path found so far, the index of its group in `tables`.
     groups: BTreeMap<String, usize>,
     known: Vec<Option<String>>,
 }
@@ -149,8 +152,7 @@ impl<'t> Paths<'t> {
         Self { tables, called, groups: BTreeMap::new(), known: vec![None; tables.len()] }
     }
 
-    /// Returns the paths of all groups, in the order of the groups. The path of a parent is found before the paths of
-    /// its children.
+    /// Returns the path of each group, in the order in which the groups stand in `tables`.
     fn all(mut self) -> Result<Vec<String>, Error> {
         let mut unknown: Vec<usize> = (0..self.tables.len()).collect();
         while !unknown.is_empty() {
@@ -173,12 +175,17 @@ impl<'t> Paths<'t> {
         text(&self.tables[n], "name").unwrap_or_default()
     }
 
-    /// Returns the groups that a `parent` may mean.
+    /// Returns the groups to which the value `parent` of a key `parent` may refer, as indices in `tables`. There may be
+    /// several, because groups with different paths may have the same name.
     fn called(&self, parent: &str) -> &[usize] {
         self.called.get(parent).map_or(&[], Vec::as_slice)
     }
 
-    /// Finds the path of group `n`. Returns `false` if the path of its parent is not known yet.
+    /// Determines the path of group `n`, and stores it. Returns `true` if this succeeded; `false` if the path of the
+    /// group's parent is not known yet.
+    ///
+    /// # Errors
+    /// When several groups have the parent's name, or when the group is too deep in the tree.
     fn find(&mut self, n: usize) -> Result<bool, Error> {
         let path = match text(&self.tables[n], "parent") {
             None => self.name(n).to_owned(),
@@ -207,7 +214,8 @@ impl<'t> Paths<'t> {
         Ok(true)
     }
 
-    /// Returns why the path of group `n` cannot be found: an ancestor is missing, or is a descendant.
+    /// Returns the error for group number `n`, whose path cannot be found: either there is no group with the name of
+    /// its parent or of a further ancestor, or the groups are parents of each other in a circle.
     fn why_unknown(&self, n: usize) -> Error {
         // Each group is a child of the next.
         let mut chain = vec![n];
@@ -238,7 +246,8 @@ impl<'t> Paths<'t> {
     }
 }
 
-/// Returns a circle of groups in words, without its middle if it is long.
+/// Returns, as text, the names of groups of which each is the child of the next, and the last is the first again.
+/// Leaves out the middle of a long list.
 fn shortened(circle: &[&str]) -> String {
     const ENDS: usize = 4;
     if circle.len() <= 2 * ENDS {
@@ -299,7 +308,8 @@ mod tests {
         assert!(names(&several).unwrap_err().ends_with("there are several groups `x`: expected the path of one"));
     }
 
-    /// A chain of groups, each of which is the parent of the next. The last one is written first.
+    /// Returns the text of a chain of `levels` groups: `g0` is the parent of `g1`, which is the parent of `g2`, and so
+    /// on. The text has the groups in reverse order.
     fn chain(levels: usize) -> String {
         let table = |n: usize| match n {
             0 => "[[group]]\nname = \"g0\"\n".to_owned(),

@@ -29,7 +29,7 @@ impl<M: Machine> Access<M> {
         Ok(DirectBuffer(frames))
     }
 
-    /// Returns the memory of a buffer to the allocator.
+    /// Frees the memory of a buffer.
     pub fn free_direct_buffer(&self, buffer: DirectBuffer) {
         for frame in buffer.0 {
             self.free_kernel(frame, Gauge::NrSlabUnreclaimable);

@@ -17,7 +17,7 @@ use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, Wait
 /// pages. While too many pages are dirty, a task is checked after at most a quarter of this number.
 const POLL_PAGES: u64 = 32;
 
-/// The longest pause of a writer.
+/// Longest pause for which a writer is throttled.
 const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
 /// Intended length of a pause. It is long enough to be worth a sleep, and short enough that users do not notice it.
@@ -28,14 +28,14 @@ const PAUSE_GOAL: Nanos = Nanos::from_millis(10);
 /// slow to answer.
 const REFUSAL_AFTER: Nanos = Nanos::from_secs(1);
 
-/// Interval at which a writer checks again whether its file's pages can be written.
+/// Interval between the checks of a writer that waits because dirty pages of its file cannot be written to the disk.
 const REFUSAL_POLL: Nanos = Nanos::from_millis(10);
 
 /// A pause of a writer, and what the writer may do after it.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     time: Nanos,
-    /// Number of pages that the writer may dirty between the pause and its next check.
+    /// Number of pages that the writer may dirty after the pause, before it checks the dirty limits again.
     poll_pages: u64,
     /// `true` if the writer may dirty no page yet. The writer then checks again at the end of the pause.
     is_blocked: bool,
@@ -121,8 +121,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns whether more pages are dirty than the limit allows. Uses the limit of the last check, so that the sums
-    /// over zones are not computed for each page.
+    /// Returns whether more pages are dirty than the limit allows. Uses the limit that the last full check computed,
+    /// because computing it means adding up counters of all zones, which is too slow to do for each page.
     fn is_over_limit_fast(&self, backing: &Backing<M>) -> bool {
         // A writer checks at least every few hundred pages; between two checks the tracked limit moves far less than
         // that.
@@ -201,9 +201,9 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Returns the pause for the pages that the task has dirtied, with the limits that demand it: those for all writers
-    /// of the device, or those of the task's group if they let it dirty fewer pages. `None` if the task did not dirty its
-    /// pages too fast.
+    /// Returns the pause that the task must make because of the pages that it has dirtied, and the state of the limits
+    /// that demand this pause: those of the whole device, or those of the task's group if they let the task dirty fewer
+    /// pages. `None` if the task did not dirty its pages too fast.
     fn pause_for(
         &self,
         task: &mut Task,
@@ -253,8 +253,9 @@ impl<M: Machine> Access<M> {
     }
 }
 
-/// Returns the shortest pause that is worth a sleep, and the number of pages that the task may dirty before its next
-/// check.
+/// Returns two values: the shortest pause for which a writer sleeps (it does not sleep for a shorter one), and the
+/// number of pages that it may dirty before it checks again. `rate` is the rate at which it may dirty pages, pages a
+/// second.
 fn pause_min(rate: u64, pause_max: Nanos) -> (Nanos, u64) {
     let goal = PAUSE_GOAL.min(pause_max);
     let pages = rate * goal.0 / NANOS_PER_SECOND;

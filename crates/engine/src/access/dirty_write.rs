@@ -12,14 +12,16 @@ use crate::writeback::dirty_limit::DirtyState;
 use machine::atomic::Ordering::Relaxed;
 use machine::{DeviceId, Func, Machine, Nanos, PAGE_BYTES, WaitReason, Waiting};
 
-/// Number of pages that a task dirties between two checks while too many pages are dirty.
+/// Number of pages that a task dirties between two checks of the dirty limits, after a check has found too many dirty
+/// pages.
 const POLL_OVER: u64 = 8;
 
 /// Smallest and largest number of pages that a task dirties between two checks of the dirty limits, as long as no check
 /// has found the number of dirty pages too high.
 const POLL_PAGES: std::ops::RangeInclusive<u64> = 16..=(4 << 20) / PAGE_BYTES as u64;
 
-/// The longest sleep between two attempts to write dirty pages.
+/// Longest pause of a task in `balance_dirty_pages`. Pauses double up to this length, until few enough pages are dirty
+/// or the task has written its share.
 const PAUSE_MAX: Nanos = Nanos::from_millis(100);
 
 impl<M: Machine> Access<M> {

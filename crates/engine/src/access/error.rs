@@ -58,7 +58,7 @@ pub enum Error {
     NoSpace {
         /// Number of the file that the error is about.
         file: u32,
-        /// Offset in the file of the first byte that was not written, bytes.
+        /// Number of bytes from the start of the file to the first byte that was not written.
         offset: u64,
     },
     /// The system grants no memory for the part of the file's index (its table from page numbers to frames) that the

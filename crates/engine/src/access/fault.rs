@@ -19,7 +19,7 @@ const TABLES_SHARE: u64 = 2;
 
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
 
-/// Says whether a fault that dirties a page of a file may throttle the task.
+/// The permission to throttle the task in a fault that dirties a page of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     Yes,
@@ -291,8 +291,8 @@ impl<M: Machine> Access<M> {
         false
     }
 
-    /// Maps each page of a fresh folio by its own entry. The folio's one reference is passed to its mappings. The
-    /// caller holds the entries' lock.
+    /// Makes a folio of a newly allocated block, and maps each of its pages by a page-table entry of its own. The
+    /// folio's one reference is passed to its mappings. The caller holds the lock of these entries.
     fn map_new_folio(&self, region: &Region<M>, start: u32, head: FrameNumber, order: Order) {
         let folio = self.frames.make_folio(head, order);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
@@ -304,7 +304,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Maps a fresh page, and passes the page's one reference to the mapping. The caller holds the entry's lock.
+    /// Maps a page that was just allocated, and passes its only reference to the mapping. The caller holds the lock of
+    /// the page-table entry.
     pub(super) fn map_new(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         descriptor.set(Flags::SWAPBACKED.with(Flags::UPTODATE));
@@ -351,9 +352,9 @@ impl<M: Machine> Access<M> {
         is_mapped
     }
 
-    /// Makes a fresh block the huge page of the range that begins at page `start`. The caller has already stored the
-    /// entry that maps the block over the whole range, and holds the entries' lock. The block's one reference is passed
-    /// to the mapping.
+    /// Turns a newly allocated block, whose first frame is `head`, into the huge page for the pages of `region` from
+    /// `start` on. The caller has already stored the entry that maps the block over the whole range, and holds the
+    /// entries' lock. The block's one reference is passed to the mapping.
     pub(super) fn map_new_huge(&self, region: &Region<M>, start: u32, head: FrameNumber) {
         self.frames.make_folio(head, PAGEBLOCK_ORDER);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));

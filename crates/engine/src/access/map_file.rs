@@ -2,8 +2,8 @@
 //!
 //! *Flow*: [`Access::map_file`] makes a region. A touch of a missing page finds the page in the page cache (a minor
 //! fault) or reads it with its neighbours (a major fault). A write to a shared mapping marks the page dirty before the
-//! entry allows the write, and counts as a write for the dirty limits. A write to a private mapping makes an anonymous
-//! copy. *Locks*: the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see
+//! page-table entry becomes writable, and counts as a write for the dirty limits. A write to a private mapping makes an
+//! anonymous copy. *Locks*: the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see
 //! [`crate::anonymous::reverse_map`].
 
 use super::{Access, Error};
@@ -99,9 +99,9 @@ impl<M: Machine> Access<M> {
         is_empty
     }
 
-    /// Maps the pages around a read fault that are in memory, valid and not in use by another task
-    /// (`access.fault_around_pages`). Returns whether the faulting page is among them; if so, the fault has been
-    /// handled. The entries count as touched, as on x86.
+    /// On a read fault, maps those of the surrounding pages that are in memory and valid, and whose page lock is free
+    /// (`access.fault_around_pages`). Returns whether the faulting page is among the mapped pages; if so, the fault has
+    /// been handled. The new page-table entries are marked as accessed, as on x86.
     #[doc(alias = "filemap_map_pages")]
     fn map_around(&self, region: &Region<M>, mapped: &FileMapping<M>, page: u32) -> bool {
         let around = self.choices.fault_around_pages;
@@ -143,8 +143,8 @@ impl<M: Machine> Access<M> {
         is_mapped
     }
 
-    /// Handles a write to a file page whose entry `seen` is read-only. Returns the file's device if the write dirtied a
-    /// page; otherwise `None`.
+    /// Handles a write fault on page `page` of a region, whose page-table entry `seen` maps a page of the region's file
+    /// for reads only. Returns the file's device if the write dirtied a page of the file; otherwise `None`.
     pub(super) fn write_mapped_page(
         &self,
         task: &mut Task,
@@ -230,9 +230,9 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Finds the folio of the file page behind page `page` of a mapping, and reads the folio if it is not valid.
-    /// Returns the folio locked and with a reference. The caller will map the file page itself if `maps_page`,
-    /// otherwise a copy of it.
+    /// Finds the folio that holds the file page at page `page` of a mapping, and reads the folio if it is not valid.
+    /// Returns the folio locked and with a reference. `maps_page` says what the caller will map: the file page itself
+    /// (`true`) or a copy of it (`false`).
     fn lock_mapped_page(
         &self,
         task: &mut Task,

@@ -100,8 +100,8 @@ impl<M: Machine> Access<M> {
         }
     }
 
-    /// Opens a file. Shrinkers keep the file's inode, and so its pages, until each open is followed by a close. This
-    /// function may sleep.
+    /// Opens a file. While the file has been opened more often than closed, shrinkers keep its inode, and so its pages.
+    /// This function may sleep.
     ///
     /// # Errors
     /// When the inode or directory entry was dropped, and memory for a new one is exhausted.

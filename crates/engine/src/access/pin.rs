@@ -1,8 +1,8 @@
 //! Pages pinned in place while a program reads or writes their bytes without a copy.
 //!
 //! A pinned page has a reference, which keeps it in its frame, and a latch, which lets readers and a writer exclude
-//! each other. A page of a file is dirty from the moment at which it is pinned for writing. If the flusher writes it
-//! meanwhile, it is dirty again when it is released.
+//! each other. A page of a file becomes dirty when it is pinned for writing. If the flusher cleans the page while it is
+//! pinned, the page becomes dirty again when the pin is released.
 
 use super::fault::Throttle;
 use super::{Access, Error, ReadState};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the page stays pinned until `Access::unpin_write`"]
 pub struct PinnedForWrite {
-    /// The frame of the page, which may be a part of a folio.
+    /// The frame that holds the page. The frame may be a part of a larger folio.
     pub frame: FrameNumber,
     /// Number of the page's bytes that belonged to the file when the page was pinned. The bytes after them become
     /// zeroes when the page is released. This holds even if the file has become longer meanwhile, because the bytes
@@ -110,8 +110,8 @@ impl<M: Machine> Access<M> {
         Some((frame, descriptor))
     }
 
-    /// If a latched page is valid and not marked for readahead, notes its use and returns `true`. Otherwise releases
-    /// the page and returns `false`.
+    /// Returns `true` if a latched page is up to date and not marked for readahead; then also notes a use of the page,
+    /// if `is_new_use` returns `true`. Otherwise releases the page and returns `false`.
     #[inline(never)]
     fn is_usable(&self, frame: FrameNumber, flags: Flags, is_new_use: impl FnOnce() -> bool) -> bool {
         // A page marked for readahead is left to a caller that knows the reader's readahead window and can start the
@@ -215,8 +215,8 @@ impl<M: Machine> Access<M> {
         self.put(frame);
     }
 
-    /// Pins a page of a region. Returns `None` if the page is to be read and was never written; such a page is all
-    /// zeroes. This function may sleep.
+    /// Pins a page of a region. Returns `None` for a page that was never written, if the caller only wants to read it:
+    /// the page's bytes are then all zero. This function may sleep.
     ///
     /// # Errors
     /// When memory is exhausted, or swap cannot be read.

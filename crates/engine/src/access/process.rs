@@ -1,4 +1,4 @@
-//! The end of processes: by themselves (`exit_mm`), or by the reaper after a kill (`oom_reaper`).
+//! Release of the memory of processes that end (`exit_mm`), or that were killed and do not end soon (`oom_reaper`).
 //!
 //! *Flow*: the user of the engine calls [`Access::exit_process`] after the last task of a killed process has ended. If
 //! a killed process does not end within two seconds, the reaper frees its anonymous memory. *Locks*: those of

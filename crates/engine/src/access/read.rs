@@ -67,8 +67,8 @@ impl<M: Machine> Access<M> {
         Ok((at - offset) as usize)
     }
 
-    /// Returns the folio that holds a page of a file. The folio is valid, and the caller gets a reference to it and its
-    /// shared latch. If the folio is not in memory, reads it first.
+    /// Returns the folio that holds a page of a file. If the folio is not in memory, reads it first. The returned folio
+    /// is up to date. The caller holds a reference to the folio, and the folio's latch in shared mode.
     pub(super) fn read_page(
         &self,
         task: &mut Task,

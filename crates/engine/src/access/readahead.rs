@@ -56,15 +56,15 @@ impl<M: Machine> Access<M> {
         self.read_window(task, file, &self.readable_window(pages), For::Later);
     }
 
-    /// Starts to read pages as [`Access::prefetch`] does, but the caller needs these pages as soon as they are in
-    /// memory.
+    /// Starts to read the missing pages of a range, as [`Access::prefetch`] does. Here the pages count as read for use
+    /// now and not as read ahead, because the caller needs them as soon as they are in memory.
     pub fn start_read(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
         self.read_window(task, file, &self.readable_window(pages), For::Now);
     }
 
-    /// Returns the part of a range that is read at once: the whole range if it fits into the largest window of a
-    /// sequential reader. Of a longer range, returns the beginning: half as many pages as are free or on an inactive
-    /// file list, but at least as many as the largest window has.
+    /// Returns the part of a range of pages that one call reads. A range that is no longer than the largest window of a
+    /// sequential reader is read whole. Of a longer range, only the beginning is read: its length is half the sum of
+    /// free pages and inactive file pages, but at least that largest window.
     fn readable_window(&self, pages: std::ops::Range<u32>) -> ReadState {
         let least = self.window_max(ReadPattern::Sequential);
         if pages.len() <= least as usize {

@@ -5,10 +5,10 @@
 //! the sender decides when the receiver has the data.
 //!
 //! *Assumed*: a network card without scatter-gather, for which each packet is built in one piece. With scatter-gather,
-//! data to be sent lies in single pages ("net: use a per task frag allocator", 2012, describes the earlier state). Any
-//! card receives into objects like the ones here. *Left out*: `sk_buff`s; the time that protocols take; interrupts for
-//! acknowledgements. TCP would also release one packet at a time, and make a sender wait when its socket is full
-//! (`tcp_wmem`).
+//! data to be sent lies in single pages ("net: use a per task frag allocator", 2012, describes the earlier state).
+//! Packets that are received lie in objects like the ones here, whatever the card. *Left out*: `sk_buff`s; the time
+//! that protocols take; interrupts for acknowledgements. TCP would also release one packet at a time, and make a sender
+//! wait when its socket is full (`tcp_wmem`).
 
 use super::{Access, Error};
 use crate::slab::SlabNumber;

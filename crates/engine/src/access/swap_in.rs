@@ -22,12 +22,12 @@ use machine::{FrameNumber, Func, IoError, Lock, Machine, Operation, Order, Stall
 enum Around {
     /// The wanted slot and its neighbours are read. The kernel's choices and the region's swap window decide how many.
     Window,
-    /// Only the wanted slot is read.
+    /// No slots around the wanted one: only the wanted slot is read.
     Nothing,
 }
 
 impl<M: Machine> Access<M> {
-    /// Maps the page of a swap slot, and reads it if it is not in memory.
+    /// Maps the page whose contents are in a swap slot. Reads the page first, if it is not in memory.
     pub(super) fn swap_page(
         &self,
         task: &mut Task,

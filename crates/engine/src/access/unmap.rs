@@ -1,5 +1,5 @@
-//! The end of a region (`exit_mmap`), and of the mappings of pages that are cut off a file. Releases pages and frees
-//! swap slots.
+//! Removes mappings: all those of a region that ends (`exit_mmap`), and those of the pages that a file loses when it is
+//! truncated. Releases the mapped pages and frees swap slots.
 
 use super::Access;
 use crate::anonymous::region::ENTRIES;
@@ -10,8 +10,8 @@ use crate::stat::Gauge;
 use machine::atomic::Ordering::Release;
 use machine::{FrameNumber, Func, Lock, Machine, Step, prefetch};
 
-/// While page-table entries are emptied one by one, the page descriptor for the entry that lies this many entries ahead
-/// is prefetched into the processor's cache.
+/// Distance of a prefetch, in page-table entries. Entries are emptied one by one. Meanwhile, the descriptor of the page
+/// that the entry this far ahead maps is prefetched into the processor's cache.
 const LOOK_AHEAD: u32 = 8;
 
 impl<M: Machine> Access<M> {
@@ -112,7 +112,9 @@ impl<M: Machine> Access<M> {
         self.put_pages(&frames);
     }
 
-    /// Releases the slot of a page-table entry, and drops the cached page if nothing else needs it.
+    /// Releases the swap slot that a page-table entry had. If a page with this slot is in the swap cache, also frees
+    /// the slot and takes the page out of the swap cache, unless the slot is still needed by a page table, or the page
+    /// is locked or being written.
     fn release_slot(&self, slot: u32) {
         self.with_slots(|slots| slots.release(slot));
         let Some(frame) = self.find_page(&self.swap.cache, slot) else { return };

@@ -197,10 +197,10 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Lets a task prepare for its next reclaim, after `rounds` reclaims that freed nothing. If processes can be
-    /// killed, does what `allocate.fruitless_reclaim` says. Otherwise, as in the library, puts pages that wait in
-    /// per-CPU batches on the LRU lists and waits a little, because other tasks may hold pages that can be freed a
-    /// moment later, for example pages that are being read.
+    /// Prepares a task for its next reclaim from a control group, after `rounds` reclaims of the group that freed
+    /// nothing. If a process exists that may be killed, only does what the choice `allocate.fruitless_reclaim` says.
+    /// Otherwise (always in the library), puts the pages of the per-CPU batches on the LRU lists, and sleeps for a
+    /// short time: other tasks may hold pages that can be freed a moment later, for example pages that are being read.
     fn wait_for_others(&self, rounds: u32) {
         if self.has_mortal_processes() {
             self.list_for_next(Progress::Nothing);

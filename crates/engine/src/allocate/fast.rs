@@ -9,7 +9,7 @@ use machine::{FrameNumber, Machine, Order, Step};
 /// The mark down to which a request may take pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// The low mark. A request that stays above this mark does not wake kswapd.
+    /// The request may take pages down to the low mark. A request that stays above this mark does not wake kswapd.
     Low,
     /// The min mark.
     Min,
@@ -80,8 +80,8 @@ impl<M: Machine> Allocate<M> {
         zones.find_map(|zone| self.take_above(zone, classzone, gfp, order, bound))
     }
 
-    /// Takes a block on a machine with several nodes. If a zone is at its mark, `make_room` is called and may free
-    /// pages in the zone.
+    /// Takes a block of 2^`order` pages on a machine with several nodes. If a zone is at its mark, calls `make_room`,
+    /// which may free pages in the zone.
     #[cold]
     fn take_from_nodes(
         &self,
@@ -128,8 +128,9 @@ impl<M: Machine> Allocate<M> {
         found.or_else(|| if left_out { zones().find_map(take) } else { None })
     }
 
-    /// Returns whether the request may use the zone, because the zone has fewer dirty pages than its share of the dirty
-    /// limit. Only the fast path spreads dirty pages over zones; the slow path uses any zone.
+    /// Returns whether the spreading of dirty pages lets the request use the zone. If the request asks for a page to
+    /// write to, the fast path uses a zone only while the zone has fewer dirty pages than its share of the dirty limit.
+    /// Other requests, and the slow path, may use any zone.
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();

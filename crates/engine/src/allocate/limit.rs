@@ -19,9 +19,9 @@ use machine::{Machine, Nanos, Order, Stalled, WaitReason, Waiting};
 /// Number of fruitless reclaims after which a task at a limit gives up, or sleeps (`MAX_RECLAIM_RETRIES`).
 pub(super) const RETRIES_MAX: u32 = 16;
 
-/// Interval at which a request that waits for free pages reclaims again. Linux wakes such a request when a page is
-/// freed. If all tasks wait, no page is freed; the `linux` ground then makes the kernel reclaim some pages at this
-/// interval.
+/// Interval at which a request that waits at the limit tries again to reclaim. In Linux, such a request sleeps until a
+/// page is freed, which never happens if all tasks sleep. Therefore the `linux` ground, too, makes the kernel reclaim
+/// some pages at this interval.
 const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 
 /// Time after which a request that gets no page reports that memory is exhausted. The `linux` ground uses the same
@@ -30,9 +30,9 @@ const LOOK_AGAIN: Nanos = Nanos::from_millis(10);
 const STARVED: Nanos = Nanos::from_secs(20);
 
 impl<M: Machine> Allocate<M> {
-    /// Reclaims until 2^`order` more pages fit under the limit of the memory cgroup that contains all tasks, if the
-    /// request is charged. Only requests for pages of files and programs are charged. The calling task may sleep, if
-    /// `gfp` allows it.
+    /// Reclaims until 2^`order` more pages fit under `limit_pages`, the limit of the memory cgroup that contains all
+    /// tasks. Does nothing if the request is not charged to this cgroup: only requests for pages of files and programs
+    /// are charged. The calling task may sleep, if `gfp` allows it.
     ///
     /// # Errors
     /// Fails when nothing could be freed for 20 s. Fails earlier if `gfp` allows no wait or no retry, or if the order

@@ -43,7 +43,8 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Creates the error of a request for which memory itself is exhausted.
+    /// Creates the error of a request that failed because all of memory is exhausted, and not because of a control
+    /// group's limit.
     #[must_use]
     pub const fn of_memory(order: Order) -> Self {
         Self { order, full: None }
@@ -85,7 +86,7 @@ impl<M: Machine> Deref for Allocate<M> {
 }
 
 impl<M: Machine> Allocate<M> {
-    /// Creates the layer above `reclaim`, with nothing allocated yet.
+    /// Creates the layer of allocation on top of the layer `reclaim`, before the first request for memory.
     pub fn new(reclaim: Reclaim<M>, choices: Choices) -> Self {
         let cached_nodes = match choices.zonelist_cache {
             ZonelistCacheUse::Kept if reclaim.nodes.len() > 1 => reclaim.nodes.len(),

@@ -45,7 +45,8 @@ const FRUITLESS_ROUNDS_MAX: u32 = 16;
 /// repeatedly take a page of the zone and return it. The value was chosen without a comparison with other values.
 const HOPED_MAX: Nanos = Nanos::from_secs(5);
 
-/// Wait of a request after each of its first two fruitless reclaims. The wait doubles after every second reclaim.
+/// Time for which a request waits after its first fruitless reclaim, and again after its second. After every two
+/// further fruitless reclaims the time doubles, up to [`FRUITLESS_WAIT_MAX`].
 const FRUITLESS_WAIT: Nanos = Nanos::from_millis(1);
 
 /// The longest wait after a fruitless reclaim.
@@ -65,14 +66,14 @@ struct Compaction {
     was_contended: bool,
 }
 
-/// A request in the slow path.
+/// A request for a block of free pages, in the slow path of the allocator.
 #[derive(Clone, Copy)]
 struct Wanted {
     gfp: Gfp,
     order: Order,
     rights: MarkRights,
-    /// `true` if the request goes on until so many rounds were fruitless that memory counts as exhausted. `false` if
-    /// the request may fail earlier.
+    /// True if the request fails only after so many fruitless rounds of reclaim that memory counts as exhausted. False
+    /// if it may fail earlier.
     may_exhaust: bool,
 }
 
@@ -85,15 +86,16 @@ struct Effort {
     /// Number of fruitless rounds in succession. The count begins again after a round that freed a page, and after one
     /// that gave a reason to hope for pages ([`Progress::Hope`]).
     fruitless_rounds: u32,
-    /// Time of the first round that freed no page, but after which another try seemed worth it ([`Progress::Hope`]), or
-    /// that waited for a write. `None` after a round that freed a page.
+    /// Time at which the first hopeful round since the last freed page ended. A round is hopeful if it freed no page,
+    /// but gave a reason to try again ([`Progress::Hope`]), or waited for a write ([`Progress::Waited`]). `None` if
+    /// there was no such round.
     hopes_since: Option<Nanos>,
 }
 
 /// The next step after a round of reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
-    /// The request tries again, because a page may be free, now or after a wait.
+    /// The request tries to allocate again, at once or after a wait: a page may be free then.
     Tries {
         /// The time to wait before the next try, if the round was fruitless.
         after: Option<Nanos>,
@@ -106,9 +108,9 @@ enum Outcome {
 }
 
 impl Effort {
-    /// Counts a round of reclaim that ended at `now`, and returns its progress. Once [`HOPED_MAX`] has passed since the
-    /// first round with [`Progress::Hope`] or [`Progress::Waited`], returns [`Progress::Nothing`] for such rounds,
-    /// until a round frees a page.
+    /// Counts a round of reclaim that ended at `now` with the result `progress`, and returns the result that counts.
+    /// This is `progress` itself, with one exception. [`Progress::Hope`] and [`Progress::Waited`] become
+    /// [`Progress::Nothing`] if the first such round since the last freed page ended [`HOPED_MAX`] ago or earlier.
     fn count(&mut self, progress: Progress, now: Nanos) -> Progress {
         let counted = match progress {
             Progress::Freed(_) => {
@@ -151,14 +153,15 @@ const fn is_fruitless(progress: Progress) -> bool {
     matches!(progress, Progress::Blind | Progress::Nothing)
 }
 
-/// Returns `Break` with `frame` if it is a block, so that the slow path ends; returns `Continue` if it is `None`.
+/// Returns `Break` if `frame` is a block, so that the slow path ends with this block. Returns `Continue` if `frame` is
+/// `None`.
 fn ends_with(frame: Option<FrameNumber>) -> ControlFlow<Option<FrameNumber>> {
     frame.map_or(ControlFlow::Continue(()), |frame| ControlFlow::Break(Some(frame)))
 }
 
-/// The outcome of a wait for a turn at direct reclaim.
+/// The outcome of a wait for a turn at direct reclaim: the turn, or the end of the request without one.
 enum TurnOrFrame<'a, M: Machine> {
-    /// The task has its turn, and reclaims.
+    /// The task has the right to reclaim directly, and uses it.
     Turn(DirectTurn<'a, M>),
     /// The request ends, with a block that other tasks have freed meanwhile, or with none.
     Frame(Option<FrameNumber>),
@@ -173,7 +176,8 @@ impl<M: Machine> Allocate<M> {
         found
     }
 
-    /// Records a note on a slow request and the work done for it, unless the request took no time.
+    /// Records how long a slow request took and which work was done for it, in a [`Note`] to the machine. Records
+    /// nothing if the request took no time.
     pub(super) fn note_slow_request(&self, began: Nanos, gfp: Gfp, order: Order, is_served: bool, work: &Work) {
         if self.machine.now() == began {
             return;
@@ -396,8 +400,8 @@ impl<M: Machine> Allocate<M> {
         }
     }
 
-    /// Compacts the zones of a request of order > 0, then tries to allocate. Returns the block, if there is one
-    /// (mechanisms/reclaim, 23.9).
+    /// Runs direct compaction for a request, if the choice `allocate.direct_compact` covers the request's order, then
+    /// tries to allocate. Returns the head of the block, or `None` if none was obtained (mechanisms/reclaim, 23.9).
     fn direct_compact(
         &self,
         gfp: Gfp,
@@ -457,7 +461,8 @@ impl<M: Machine> Allocate<M> {
     }
 }
 
-/// Returns whether another round follows for a request whose rounds have freed `reclaimed` pages.
+/// Returns whether the slow path makes another round for a request. `reclaimed` is the number of pages freed so far,
+/// over all its rounds. A round that freed none but made progress counts as one page.
 fn should_retry(gfp: Gfp, order: Order, reclaimed: u64) -> bool {
     !gfp.no_retry && (order <= COSTLY_ORDER || gfp.repeat && reclaimed < order.pages())
 }
@@ -480,8 +485,9 @@ mod tests {
         Outcome::Tries { after: Some(Nanos::from_millis(ms)) }
     }
 
-    /// Checks the outcomes of rounds. Each case has a round's progress and the number of fruitless rounds including
-    /// this round, then the outcome for a request that may exhaust memory, and the outcome for a request that may not.
+    /// A request of the slow path reclaims in rounds, and each line of the table is one round: the progress of the
+    /// round, and the number of fruitless rounds including this one. The last two columns state the outcome that must
+    /// follow: first for a request that may exhaust memory, and then for a request that may not.
     #[test]
     fn a_round_comes_to_a_try_a_wait_or_an_end() {
         let table = [

@@ -24,7 +24,8 @@ const HZ: u64 = 250;
 /// Longest time that a throttled task sleeps (`MEMCG_MAX_HIGH_DELAY_JIFFIES`).
 const SLEEP_MAX: Nanos = Nanos::from_secs(2);
 
-/// A throttled task does not sleep if the computed time is at most this long.
+/// Longest sleep that is left out: if the sleep computed for a throttled task is at most this long, the task does not
+/// sleep.
 const SLEEP_MIN: Nanos = Nanos::from_millis(10);
 
 /// Number of bits after the binary point of an overage. An overage is the excess over a `high` line, as a part of the
@@ -36,9 +37,10 @@ const PRECISION_BITS: u32 = 20;
 const SCALING_BITS: u32 = 14;
 
 impl<M: Machine> Allocate<M> {
-    /// Throttles a task that has charged pages above a `high` line; does nothing for other tasks. Each operation of a
-    /// task calls this at its end, where the task holds no lock. An operation that pins a page for its caller leaves
-    /// the call to the caller, so that the task does not sleep while the page is pinned. The calling task may sleep.
+    /// Throttles a task that has charged pages while a group was above its `memory.high`; does nothing for other tasks.
+    /// Each operation of a task calls this at its end, where the task holds no lock. An operation that pins a page for
+    /// its caller leaves this call to the caller, so that the task does not sleep while the page is pinned. The calling
+    /// task may sleep.
     #[inline]
     pub fn settle(&self, task: &mut Task) {
         if task.over_high_pages > 0 {

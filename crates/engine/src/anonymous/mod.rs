@@ -92,7 +92,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Replaces the mapping of one page of a locked folio of the swap cache by a swap entry with `slot`.
+    /// Unmaps one page, `frame`, of the folio `head`, which is locked and in the swap cache. The page-table entry of
+    /// `page` then refers to the swap slot `slot`. Does nothing if this entry maps another frame or none.
     fn unmap_anonymous_page(&self, head: FrameNumber, frame: FrameNumber, region: &Region<M>, page: u32, slot: u32) {
         let _guard = region.page_table(page).lock();
         self.machine.spend(Step::UnmapPage, 1);

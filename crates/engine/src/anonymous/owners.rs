@@ -1,4 +1,5 @@
-//! Finds the owner of a page, for the pages of a list.
+//! A cache for the look-up of the region or file that owns a page. It is used where the pages of a list are examined
+//! one after the other.
 
 use super::{Anonymous, Region};
 use crate::memory::Owner;

@@ -108,11 +108,11 @@ impl Process {
 /// The memory of a process, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resident {
-    /// Length of all regions together (`total_vm`).
+    /// Length of all regions of the process together, in pages (`total_vm`).
     pub mapped: u64,
     /// Number of anonymous pages in memory.
     pub anon: u64,
-    /// Number of mapped pages of files.
+    /// Number of file pages that the process's page tables map.
     pub file: u64,
     /// Number of anonymous pages in swap.
     pub swapped: u64,
@@ -135,7 +135,7 @@ const FIRST_PART: u32 = 64;
 /// Number of parts of [`Processes`]. Together the parts can hold a process for every [`ProcessId`].
 const PARTS: usize = 26;
 
-/// A part of [`Processes`], with a place for each process.
+/// A part of [`Processes`]: a place for each process whose number falls into the part.
 type Part = Box<[OnceLock<Arc<Process>>]>;
 
 /// All processes, including those that have ended. The table has no lock, because the start of a task must take no
@@ -147,8 +147,8 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Returns the position of place `n` in `parts`: the index of its part, and the index of the place within this
-    /// part.
+    /// Returns the position in `parts` of the process that was added as number `n`, counted from 0: the index of the
+    /// part, and the index within this part.
     const fn place(n: u32) -> (usize, usize) {
         let part = (n / FIRST_PART + 1).ilog2();
         (part as usize, (n - FIRST_PART * ((1 << part) - 1)) as usize)

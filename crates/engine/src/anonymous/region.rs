@@ -22,7 +22,7 @@ pub const ENTRIES: u32 = 512;
 pub struct Entry(u64);
 
 impl Entry {
-    /// The empty entry, which maps no page and has no swap slot.
+    /// The empty page-table entry, which maps no page and has no swap slot.
     pub const NONE: Self = Self(0);
     /// This bit is set if the entry maps a page.
     const PRESENT: u64 = 1 << 0;
@@ -32,13 +32,14 @@ impl Entry {
     const ACCESSED: u64 = 1 << 2;
     /// This bit is set if the page was written since it was mapped.
     const DIRTY: u64 = 1 << 3;
-    /// This bit is set if the entry maps the shared page of zeroes.
+    /// This bit of a page-table entry is set if the entry maps the shared page of zeroes.
     const ZERO: u64 = 1 << 4;
     /// This bit is set if the page is in swap.
     const SWAP: u64 = 1 << 5;
     /// This bit is set if the frame holds a page of the region's file, not an anonymous page.
     const FILE: u64 = 1 << 6;
-    /// This bit is set if the entry maps a huge page, that is, all pages that one page-table page maps.
+    /// This bit of a page-table entry is set if the entry maps a huge page, that is, all pages that one page-table page
+    /// maps.
     const HUGE: u64 = 1 << 7;
     const SHIFT: u32 = 8;
 
@@ -57,7 +58,7 @@ impl Entry {
         Self(Self::mapped(frame, writable).0 | Self::FILE)
     }
 
-    /// Returns an entry that maps the shared page of zeroes, read-only.
+    /// Returns a page-table entry that maps the shared page of zeroes, read-only.
     #[must_use]
     pub const fn zero_page() -> Self {
         Self(Self::PRESENT | Self::ZERO | Self::ACCESSED)
@@ -104,14 +105,14 @@ impl Entry {
         self.0 & Self::FILE != 0
     }
 
-    /// Returns whether the entry belongs to a huge page, which a single entry maps.
+    /// Returns whether the page is a part of a huge page that one page-table entry maps as a whole.
     #[must_use]
     #[inline]
     pub const fn is_huge(self) -> bool {
         self.0 & Self::HUGE != 0
     }
 
-    /// Returns the entry for page `n` of a huge page, made from the huge page's entry.
+    /// Returns the page-table entry of page `n` of a huge page. `self` is the entry that maps the huge page as a whole.
     const fn part(self, n: u32) -> Self {
         Self(self.0 + ((n as u64) << Self::SHIFT))
     }
@@ -122,7 +123,7 @@ impl Entry {
         self.0 & Self::ACCESSED != 0
     }
 
-    /// Returns whether the page was written since it was mapped.
+    /// Returns whether the dirty bit of this page-table entry is set. A writable entry has it from the beginning.
     #[must_use]
     pub const fn is_dirty(self) -> bool {
         self.0 & Self::DIRTY != 0
@@ -141,7 +142,7 @@ impl Entry {
         Self(self.0 & ((1 << Self::SHIFT) - 1) | (frame.0 as u64) << Self::SHIFT)
     }
 
-    /// Returns the entry changed so that it is writable, dirty and accessed.
+    /// Returns this page-table entry with the writable, dirty and accessed bits set.
     #[must_use]
     pub const fn made_writable(self) -> Self {
         Self(self.0 | Self::WRITABLE | Self::DIRTY | Self::ACCESSED)
@@ -155,7 +156,8 @@ struct Table {
     /// The entry that maps all pages of this table at once, as a huge page (a PMD entry). It is [`Entry::NONE`] if
     /// there is no huge page. If there is one, all of `entries` are [`Entry::NONE`].
     huge: AtomicU64,
-    /// `true` if an entry was newly marked as touched since this flag was last read and cleared.
+    /// `true` if an entry of this table got the mark "touched" (accessed bit) since this flag was last read and
+    /// cleared.
     is_touched: AtomicBool,
     /// The frame that the table occupies.
     frame: FrameNumber,
@@ -168,12 +170,13 @@ type Directory = Box<[OnceLock<Table>]>;
 /// 16 TiB take 48 KiB before the region's first page is touched.
 const DIRECTORY: u32 = 4096;
 
-/// The reason why no page-table page was made for a page. The error returns the frame for the table to the caller.
+/// The reason why no page-table page was made for a page. Each variant holds the frame that the caller had allocated
+/// for it, so that the caller can free the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoTable {
-    /// Another task has made the table already.
+    /// Another task has already made the page-table page. Holds the frame that was meant for it.
     Exists(FrameNumber),
-    /// The host system grants no memory for the table.
+    /// The host system grants no memory for the page-table page. Holds the frame that was meant for it.
     NoMemory(FrameNumber),
 }
 
@@ -189,7 +192,7 @@ pub struct Region<M: Machine> {
     pub owner: Option<ProcessId>,
     /// The file that the region maps; `None` for anonymous memory.
     pub file: Option<FileMapping<M>>,
-    /// The number of slots that the region's faults read from swap together.
+    /// The swap readahead of the region, which determines how many swap slots a fault reads at once.
     pub(crate) swap_window: SwapWindow,
     /// `true` if the region is about to be dropped. The flag is set before the region's entries are emptied, so that no
     /// task maps a page afterwards; such a page would stay mapped.
@@ -197,7 +200,7 @@ pub struct Region<M: Machine> {
     /// Bits that say for which lruvecs the region has newly touched entries. The bit of an lruvec is at the lruvec's
     /// number modulo 64. It is set if an entry was touched since the bit was last read and cleared for this lruvec.
     touched: AtomicU64,
-    /// The page-table pages, in directories of [`DIRECTORY`] each.
+    /// The page-table pages. Each directory holds [`DIRECTORY`] of them.
     directories: Box<[OnceLock<Directory>]>,
     locks: Box<[M::Lock<()>]>,
 }
@@ -257,7 +260,8 @@ impl<M: Machine> Region<M> {
             .filter_map(|(number, table)| table.get().map(|table| (number * ENTRIES, table)))
     }
 
-    /// Returns the parts of the region from page `from` on for which a page-table page exists.
+    /// Returns the ranges of pages that have a page-table page, one range for each page-table page. Pages before page
+    /// `from` are left out.
     pub fn parts_with_table(&self, from: u32) -> impl Iterator<Item = Range<u32>> + '_ {
         let parts = self.tables().map(|(start, _)| start..(start + ENTRIES - 1).min(self.pages - 1) + 1);
         parts.filter(move |part| part.end > from).map(move |part| part.start.max(from)..part.end)
@@ -331,7 +335,8 @@ impl<M: Machine> Region<M> {
         Entry(self.table(page)?.huge.load(Ordering::Acquire)).frame()
     }
 
-    /// Adds to `sum` the numbers of the region's pages that are in memory and in swap, and of its page-table pages.
+    /// Adds the region's numbers of pages to `sum`: anonymous pages and pages of files in memory, pages in swap, and
+    /// page-table pages.
     pub(super) fn add_resident(&self, sum: &mut Resident) {
         for (_, table) in self.tables() {
             sum.tables += 1;
@@ -367,8 +372,8 @@ impl<M: Machine> Region<M> {
         Some(table.entries.iter().map(|entry| Entry(entry.load(Ordering::Acquire))))
     }
 
-    /// Maps a huge page where `page` lies, in place of small pages. The caller has frozen the references of the small
-    /// pages, and holds the lock of their entries.
+    /// Maps the huge page with first frame `head` in place of the small pages around `page`, whose entries it replaces.
+    /// The caller has frozen the references of the small pages, and holds the lock of their entries.
     pub(crate) fn replace_by_huge(&self, page: u32, head: FrameNumber) {
         let table = self.table(page).expect("a range with pages has a table");
         // The huge page's entry is stored first. A task that touches a page meanwhile, without the lock, then finds
@@ -451,8 +456,8 @@ impl<M: Machine> Region<M> {
         None
     }
 
-    /// Records that an entry of a page-table page was marked as touched. The caller has marked the entry before this
-    /// call, because a walk clears the record before it reads entries.
+    /// Notes in the page-table page and in the region that one of their entries was marked as touched. The caller marks
+    /// the entry first, because a walk clears these notes before it reads the entries.
     #[inline]
     fn note_touched(&self, table: &Table) {
         // Most of the time another task has noted this before, and nothing is written.
@@ -471,13 +476,15 @@ impl<M: Machine> Region<M> {
         self.touched.fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// Returns whether an entry of the page-table page for `page` was marked as touched since the last call for this
-    /// page-table page, and clears its flag.
+    /// Returns the touched flag of the page-table page for `page`, and clears the flag. It is set if an entry of this
+    /// page-table page was touched since the last call.
     pub(crate) fn take_table_touched(&self, page: u32) -> bool {
         self.table(page).is_some_and(|table| table.is_touched.swap(false, Ordering::AcqRel))
     }
 
-    /// Sets the touched flag of the page-table page for `page` again, because its entries were not examined.
+    /// Restores the touched flag of the page-table page for `page`, which a walk has cleared by
+    /// [`Region::take_table_touched`]. The walk calls this function if it has not dealt with all entries of the
+    /// page-table page, so that a later walk finds them.
     pub(crate) fn note_table_touched(&self, page: u32) {
         if let Some(table) = self.table(page) {
             self.note_touched(table);
@@ -518,9 +525,9 @@ impl<M: Machine> Region<M> {
 enum Touched {
     /// The page was not touched, because a fault is needed.
     Not,
-    /// The entry was already marked as touched before the touch.
+    /// The page was touched. Its page-table entry was marked as touched already.
     Again,
-    /// The entry was not marked as touched before the touch.
+    /// The page was touched. Its page-table entry was not marked as touched before.
     Anew,
 }
 
@@ -530,7 +537,8 @@ impl Touched {
     }
 }
 
-/// Touches a page through its own page-table entry.
+/// Records a touch of a page in the page's own page-table entry: sets the accessed bit and, for a write, the dirty bit.
+/// Sets no bit if the entry does not allow the access.
 #[inline]
 fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     let wanted = if write { Entry::ACCESSED | Entry::DIRTY } else { Entry::ACCESSED };
@@ -548,8 +556,8 @@ fn touch_entry(slot: &AtomicU64, write: bool) -> Touched {
     }
 }
 
-/// Touches a page through the entry that maps its huge page, after the page's own entry, `slot`, has allowed no access.
-/// If the huge page was split meanwhile, touches the page through `slot`.
+/// Touches a page of a huge page. The page's own entry, `slot`, has allowed no access, so the access goes through the
+/// entry that maps the huge page. If the huge page was split meanwhile, the access goes through `slot`.
 #[cold]
 fn touch_huge(table: &Table, slot: &AtomicU64, write: bool) -> Touched {
     loop {

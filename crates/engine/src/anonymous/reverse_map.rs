@@ -1,11 +1,11 @@
 //! The reverse map of pages of files, which leads from a page to the page-table entries that map it (`rmap`, `i_mmap`).
 //!
-//! There is a list of the regions that map each file. The number of a page gives the place of its entry in each region.
-//! An entry is made and looked up under the page lock, so the holder of the lock sees all mappings. *Dirtying*: an
-//! entry of a shared mapping becomes writable only after the page was marked dirty, and writeback makes the entry
-//! read-only before it clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a dirty page,
-//! and unmapping has no dirty bit to transfer. *Locks*: the lock of the list of mappers (regions that map a file),
-//! inside which no other lock is taken; after its release, each region's `page_table`. *Description*:
+//! Each file has a list of the regions that map it. In each region, the place of a page's entry follows from the page's
+//! number in the file. An entry is made and looked up under the page lock, so the holder of the lock sees all mappings.
+//! *Dirtying*: an entry of a shared mapping becomes writable only after the page was marked dirty, and writeback makes
+//! the entry read-only before it clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a
+//! dirty page, and unmapping has no dirty bit to transfer. *Locks*: the lock of the list of mappers (regions that map a
+//! file), inside which no other lock is taken; after its release, each region's `page_table`. *Description*:
 //! mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux 2.6.19 and later.
 
 use super::{Anonymous, Entry, Owners, ProcessId, Region};
@@ -82,7 +82,7 @@ impl<M: Machine> FileMappers<M> {
         mappers.unwrap_or_else(|| Arc::new([]))
     }
 
-    /// Replaces the list of the regions that map a file by the result of `change`.
+    /// Replaces the list of the regions that map `file`. `change` gets the present list and returns the new one.
     fn change(&self, file: &File<M>, change: impl FnOnce(&[Weak<Region<M>>]) -> Mappers<M>) {
         let mut lists = self.lock_of(file).lock();
         let mappers = change(lists.get(&file.id).map_or(&[], |mappers| mappers));
@@ -110,8 +110,8 @@ pub(crate) struct TakenMapping<M: Machine> {
 /// The use of a page through its mappings since the last call of [`Anonymous::page_referenced`] for the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MappedUse {
-    /// Number of mappings through which the page was touched. Mappings for which the program has announced sequential
-    /// access do not count.
+    /// Number of mappings through which the page was touched since the last call of [`Anonymous::page_referenced`] for
+    /// the page. Mappings for which the program has announced sequential access do not count.
     pub touched: u32,
     /// Number of mappings counted in `touched` for which the program has announced neither sequential nor random access
     /// (`vma_has_recency`).
@@ -193,8 +193,8 @@ impl<M: Machine> Anonymous<M> {
         MappedUse { touched, recent: touched, is_executable: false }
     }
 
-    /// Returns the number of a region's entries that map a large folio and were touched since the last call for this
-    /// folio. A huge page has one entry.
+    /// Counts the page-table entries that map a large folio in a region and were touched since the last call for this
+    /// folio, and clears their accessed bits. A huge page has one entry. The folio's first frame is `head`.
     #[cold]
     fn folio_touched(&self, head: FrameNumber, region: &Region<M>) -> u32 {
         let first = self.frames[head].index();
@@ -257,9 +257,9 @@ impl<M: Machine> Anonymous<M> {
         });
     }
 
-    /// Removes all mappings of a locked folio of a file for a while, so that no task uses the folio; a fault waits for
-    /// the folio's lock. Returns the mappings, which [`Anonymous::give_mappings`] restores. The references of the
-    /// mappings are dropped. The caller holds a reference of its own.
+    /// Removes all mappings of a locked folio of a file, so that no task can use the folio: a fault waits for the
+    /// folio's lock. Returns the mappings, which [`Anonymous::give_mappings`] restores later. Drops the references that
+    /// the mappings held. The caller holds a reference of its own.
     pub(crate) fn take_mappings(&self, file: &File<M>, frame: FrameNumber) -> Vec<TakenMapping<M>> {
         let mut taken = Vec::new();
         if self.frames[frame].mappings() == 0 {
@@ -336,8 +336,8 @@ impl<M: Machine> Anonymous<M> {
         change.moves_reference()
     }
 
-    /// Counts a new mapping of one page, and gives it the caller's reference to the folio. If the mapping needs no
-    /// reference, drops the reference.
+    /// Counts a new mapping of one page. The caller's reference to the folio passes to the mapping, or is dropped if
+    /// the mapping needs no reference.
     pub(crate) fn give_to_mapping(&self, frame: FrameNumber) {
         if !self.mapped(frame) {
             let last = self.frames[self.frames.head(frame)].put();
@@ -366,8 +366,8 @@ impl<M: Machine> Anonymous<M> {
         }
     }
 
-    /// Counts the single page-table entry that maps all pages of a huge page: after the entry was made if `sign` is 1,
-    /// after it was removed if `sign` is -1.
+    /// Updates the counts of mappings for the one page-table entry that maps all pages of a huge page. `sign` is 1
+    /// after the entry was made, and -1 after it was removed.
     pub(crate) fn count_huge_mapping(&self, head: FrameNumber, sign: i64) {
         let is_changed = if sign > 0 { self.frames[head].map() } else { self.frames[head].unmap() };
         debug_assert!(is_changed, "{head} is mapped twice: {:?}", self.frames[head]);

@@ -1,5 +1,5 @@
-//! Records where the two scanners of a zone stopped, and in which pageblocks they found nothing
-//! (mechanisms/reclaim, 23.4).
+//! Keeps, for each zone, where the two scanners of compaction (for pages to move and for free pages) stopped, and in
+//! which pageblocks they found nothing (mechanisms/reclaim, 23.4).
 
 use super::Compact;
 use crate::memory::{PAGEBLOCK_ORDER, Zone, last_block};
@@ -14,12 +14,13 @@ pub(super) const NOTHING_TO_MOVE: u8 = 1;
 /// Mark of a pageblock in which the scanner for free pages found no page.
 pub(super) const NOTHING_FREE: u8 = 2;
 
-/// The cached positions and marks of one zone. Positions are numbers of pages from the zone's start.
+/// The cached start positions of the scanners that compact one zone, and the marks of the zone's pageblocks. A position
+/// is a number of pages from the zone's start.
 #[derive(Debug)]
 pub(super) struct Cached {
     /// Position at which the scanner for pages to move starts, if `compact.start` is `Start::CachedBoth`.
     pub(super) migrate: AtomicU32,
-    /// Position at which the scanner for free pages starts.
+    /// Position at which the next scan for free pages starts.
     pub(super) free: AtomicU32,
     /// The marks of each pageblock: [`NOTHING_TO_MOVE`], [`NOTHING_FREE`], both, or neither.
     blocks: Box<[AtomicU8]>,
@@ -41,8 +42,8 @@ impl Cached {
         }
     }
 
-    /// Returns whether the pageblock at `at` has the mark `mark`, because the scanner to which the mark belongs found
-    /// nothing there in its last search.
+    /// Returns whether the pageblock that contains page `at` of the zone has the mark `mark`. A scanner of compaction
+    /// sets its mark, [`NOTHING_TO_MOVE`] or [`NOTHING_FREE`], when it finds nothing in a pageblock.
     pub(super) fn is_marked(&self, at: u32, mark: u8) -> bool {
         self.blocks[(at / BLOCK_PAGES) as usize].load(Relaxed) & mark != 0
     }
@@ -64,8 +65,9 @@ impl<M: Machine> Compact<M> {
         cached.is_scanned.store(false, Relaxed);
     }
 
-    /// Clears the marks of the zone's pageblocks if a task other than kswapd has compacted, and its scanners have
-    /// passed through the whole zone. Kswapd calls this when it goes to sleep.
+    /// Clears the marks of the zone's pageblocks in which a scanner found nothing, if the scanners of a compaction by a
+    /// task other than kswapd have passed through the whole zone since the last time. Kswapd calls this when it goes to
+    /// sleep.
     pub fn note_kswapd_sleeps(&self, zone: &Zone<M>) {
         if self.state(zone).cached.is_scanned.load(Relaxed) {
             self.forget_marks(zone);

@@ -55,7 +55,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Counts an attempt to compact the zone for `order`. Returns whether this attempt is skipped.
+    /// Counts an attempt to compact the zone for `order`. Returns whether compaction is deferred, so that the caller
+    /// must skip this attempt.
     #[must_use]
     pub fn is_deferred(&self, zone: &Zone<M>, order: Order) -> bool {
         let failures = self.failures(zone);
@@ -89,8 +90,8 @@ impl<M: Machine> Compact<M> {
         u32::from(order.0) >= self.failures(zone).order_failed.load(Relaxed)
     }
 
-    /// Records that kswapd compacted a zone and that the zone has a free block of the order. With
-    /// `KswapdEndsDeferral::Yes`, compaction is then no longer deferred.
+    /// Records that kswapd compacted a zone, and that the zone then has a free block of order `order`. With
+    /// `KswapdEndsDeferral::Yes`, compaction for this order is no longer deferred.
     pub(crate) fn note_kswapd_success(&self, zone: &Zone<M>, order: Order) {
         match self.choices.kswapd_ends_deferral {
             KswapdEndsDeferral::Yes => self.note_success(zone, order),

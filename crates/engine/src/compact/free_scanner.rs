@@ -64,10 +64,10 @@ impl<M: Machine> Compact<M> {
         self.note_searched(zone, run, highest);
     }
 
-    /// Returns the position at which a search for free pages continues. This is the zone's cached position if it is
-    /// below `at`, because another run's scanner has moved it there; otherwise it is `at`. If this run has started
-    /// again at the zone's end, it ignores a cached position at or below the position of its first start. Only some
-    /// values of `compact.start` use the cached position.
+    /// Returns the position at which a search for free pages continues. The position is `at`, unless another run's
+    /// scanner has moved the zone's cached position below `at`: then it is the cached position. A run that has started
+    /// again at the zone's end ignores a cached position at or below the position of its first start. Only some values
+    /// of `compact.start` use the cached position.
     fn skip_ahead(&self, zone: &Zone<M>, run: &Run, at: u32) -> u32 {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced if run.request.order.is_some() => {
@@ -86,8 +86,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Records that a search has found free pages. `highest` is the highest pageblock that had any. If `compact.start`
-    /// has a value `Start::CachedFree…`, later runs may begin there.
+    /// Records that a search has found free pages. `highest` is the highest pageblock with a free page. If
+    /// `compact.start` has a value `Start::CachedFree…`, later runs may begin at this pageblock.
     fn note_found(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let is_told = match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced => run.request.order.is_some(),
@@ -99,8 +99,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// Records the end of a search for free pages. With `Start::CachedFreeRestricted`, later runs begin at `highest`,
-    /// the highest pageblock that had free pages, if the cached position is still the zone's last pageblock.
+    /// Records the end of a search for free pages. `highest` is the highest pageblock that had free pages. With
+    /// `Start::CachedFreeRestricted`, later runs begin there if the cached position is still the zone's last pageblock.
     fn note_searched(&self, zone: &Zone<M>, run: &Run, highest: u32) {
         let free = &self.state(zone).cached.free;
         let is_told = match self.choices.start {

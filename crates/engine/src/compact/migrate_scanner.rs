@@ -74,8 +74,8 @@ impl<M: Machine> Compact<M> {
         }
     }
 
-    /// If too many pages are isolated, waits until fewer are. Returns `false` if the run must not wait, or if the
-    /// calling task was killed. The calling task may sleep.
+    /// Waits while too many pages are isolated, and then returns `true`. Returns `false` if too many are isolated and
+    /// the run of compaction must not wait, or if the calling task was killed. The calling task may sleep.
     fn may_isolate(&self, zone: &Zone<M>, run: &Run) -> bool {
         while self.are_too_many_isolated_to_move(zone) {
             if !run.request.waits || self.machine.is_killed() {
@@ -130,7 +130,7 @@ impl<M: Machine> Compact<M> {
     }
 
     /// Isolates the folio at a frame, if the folio is on an LRU list and the run may take it. Returns the number of
-    /// frames that the scan advances.
+    /// frames by which the scan advances.
     fn isolate_at<'a>(&'a self, run: &mut Run, look: &mut Look<'a, M>, frame: FrameNumber) -> u32 {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -157,7 +157,8 @@ impl<M: Machine> Compact<M> {
                 && folio.order < run.request.order.map_or(PAGEBLOCK_ORDER, |wanted| wanted.min(PAGEBLOCK_ORDER))
     }
 
-    /// Charges the CPU time for the frames that were scanned since the last call.
+    /// Charges the CPU time for scanning the zone's frames from the end of the last charge, `look.since`, up to
+    /// `offset`.
     fn account(&self, zone: &Zone<M>, look: &mut Look<'_, M>, offset: u32) {
         self.machine.spend_on(Step::ScanFrame, zone.start, offset - look.since);
         look.since = offset;

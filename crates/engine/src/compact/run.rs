@@ -11,7 +11,7 @@ use crate::stat::Event;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Func, Machine, Order, Step};
 
-/// The purpose of a run of compaction.
+/// A request for a run of compaction: the wanted block, and the way in which the run may work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactRequest {
     /// The order of the wanted block; `None` if the whole zone is to be compacted (`/proc/sys/vm/compact_memory`).
@@ -48,7 +48,7 @@ pub(super) struct Run {
     pub(super) migrate_at: u32,
     /// Position of the scanner for free pages: the beginning of a pageblock.
     pub(super) free_at: u32,
-    /// Position at which the scanner for free pages started.
+    /// Position at which the scanner for free pages started in this run.
     pub(super) free_start: u32,
     /// `true` if the scanner for free pages has started again at the zone's end.
     pub(super) is_wrapped: bool,
@@ -58,9 +58,10 @@ pub(super) struct Run {
     pub(super) free: Targets,
     /// `true` if the run gives up because other tasks waited for its lock or its CPU.
     pub(super) is_contended: bool,
-    /// `true` once a scanner has found something in this run: `found_pages` for the scanner for pages to move,
-    /// `found_free` for the scanner for free pages. With `Start::CachedBoth`, the scanner then leaves the cached
-    /// position, at which later runs start, as it is.
+    /// `true` once the scanner for pages to move has isolated a page in this run. `found_free` is the same for the
+    /// scanner for free pages. With `Start::CachedBoth`, the positions at which later runs start are cached, and a
+    /// scanner that passes pageblocks without finding anything advances its cached position only while its field is
+    /// `false`.
     pub(super) found_pages: bool,
     pub(super) found_free: bool,
     captured: Option<FrameNumber>,
@@ -204,8 +205,9 @@ impl<M: Machine> Compact<M> {
         if is_there { Suitability::Partial } else { Suitability::Continue }
     }
 
-    /// Handles the meeting of the two scanners. If the scanner for free pages started at a cached position because of a
-    /// value `Start::CachedFree…`, lets it start once more at the zone's end. Returns whether the run goes on.
+    /// Handles the meeting of the two scanners. With a choice `start` of `CachedFree…`, the scanner for free pages may
+    /// have begun at a cached position in a run for a request. It then begins once more, at the end of the zone.
+    /// Returns whether the run goes on.
     fn wraps(&self, zone: &Zone<M>, run: &mut Run) -> bool {
         match self.choices.start {
             Start::CachedFree | Start::CachedFreeMisplaced | Start::CachedFreeRestricted

@@ -15,7 +15,8 @@ pub enum Suitability {
     Skipped,
     /// Compaction could make a block of the wanted order.
     Continue,
-    /// The request would succeed without more compaction, or a run ended before it had scanned the whole zone.
+    /// The request would succeed without (more) compaction, or a run of compaction was stopped before it had scanned
+    /// the whole zone.
     Partial,
     /// A run scanned the whole zone.
     Complete,

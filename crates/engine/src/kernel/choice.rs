@@ -1,6 +1,6 @@
 //! The list of all choices, and for each value of a choice the first kernel that has this value.
 //!
-//! Each choice is declared by the floor that reads it ([`crate::choice`]).
+//! Each choice is declared by the layer of the engine (the *floor*) that reads it ([`crate::choice`]).
 
 pub use crate::choice::{Choice, Condition, FACTS, Named, Section};
 
@@ -8,7 +8,7 @@ use super::{Kernel, Origin, SECTIONS, Setting, defaults, files};
 use placed::Value;
 use std::sync::LazyLock;
 
-/// The first kernel in which a choice has a certain value, and the source of the value.
+/// The first kernel that gives a choice a particular value, and the source that the kernel's file states for the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since {
     /// Name of the kernel.

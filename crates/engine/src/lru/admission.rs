@@ -1,18 +1,19 @@
-//! The decision which pages reach a list (`lru.admission`).
+//! Admission: the decision which pages go on an LRU list at all (`lru.admission`).
 //!
-//! When memory is full, most pages that are read leave unused from the tail of their list. By then the CPU's caches
-//! have lost the pages' descriptors, slots and bytes. With
+//! When memory is full, most pages that are read reach the tail of their list without a second use, and are evicted. By
+//! then the CPU's caches have lost the pages' descriptors, slots and bytes. With
 //! [`Admission::ByRefault`](super::choices::Admission::ByRefault) a page that a task reads, and that was not read
-//! ahead, first waits with up to 63 others of its CPU. If it is used again meanwhile, it goes on a list. Otherwise it
-//! leaves a shadow in its slot, and the next page takes its frame. If a dropped page is read again soon, it may go on a
-//! list then. So reclaim, its locks and kswapd handle only pages that were missed once. The cost is a second read of
-//! each page that is used again only later. Where these reads cost more than is saved, all pages go on lists.
+//! ahead, first waits with up to 63 other pages that its CPU has read. If it is used again meanwhile, it goes on a
+//! list. Otherwise it is dropped: it leaves a shadow in its slot, and the next page takes its frame. If a dropped page
+//! is read again soon, it may go on a list then. So reclaim, its locks and kswapd handle only pages that were missed
+//! once. The cost is a second read of each page that is used again only later. Where these reads cost more than is
+//! saved, all pages go on lists.
 //!
 //! Two kinds of pages are tested: pages read for the first time in a while, and pages that returned soon. The test asks
 //! whether dropped pages of the kind are missed more often than reclaimed pages
 //! ([`Workingset::is_missed_more`](super::Workingset::is_missed_more)). So pages that return by chance do not evict
-//! others that are as good. Probes keep the test alive: a few pages of a kind that is listed are dropped, and a few of
-//! the pages that return by chance are listed.
+//! others that are as good. Probes give the test data about both kinds: a few pages of a kind that goes on lists are
+//! dropped, and a few of the pages that return by chance are put on lists.
 //!
 //! Description: mechanisms/multigen, 13: quick demotion and ghosts (Yang et al., "FIFO queues are all you need for
 //! cache eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves. Measurements:
@@ -33,9 +34,10 @@ use machine::{FrameNumber, Machine, Order, PerCpu, Step};
 /// case. No other value was tried.
 pub(super) const WAITING_PART: u64 = 64;
 
-/// One page in this many is dropped as a probe while the other pages of its kind go on LRU lists. There are two kinds:
-/// pages that are read for the first time in a while, and pages that return soon. Probes show whether dropped pages of
-/// a kind are missed (read again soon). One in 16 and one in 32 were tried on a model (docs/studies/admission.md).
+/// Even while pages of a kind go on LRU lists, one page in this many of the kind is dropped instead, as a probe. There
+/// are two kinds: pages that are read for the first time in a while, and pages that return soon. The probes of a kind
+/// show whether its dropped pages are missed (read again soon). One in 16 and one in 32 were tried on a model
+/// (docs/studies/admission.md).
 pub(super) const PROBE_EVERY: u32 = 32;
 
 /// While pages that return soon are dropped instead of listed, one page in this many is listed nevertheless. So lists
@@ -43,25 +45,26 @@ pub(super) const PROBE_EVERY: u32 = 32;
 /// were tried with the example of docs/studies/admission.md.
 pub(super) const LISTED_EVERY: u32 = 8;
 
-/// Divisor of the number of all pages of memory. A refault distance is compared with the number of file pages on lists,
-/// or with this quotient if that number is smaller. No other divisor was tried. docs/studies/admission.md says what
-/// happens without this minimum.
+/// Divisor that gives a minimum. A refault distance is compared with the number of file pages on lists, but with no
+/// less than the number of all managed pages divided by this. No other divisor was tried. docs/studies/admission.md
+/// says what happens without the minimum.
 pub(super) const LEAST_HELD_PART: u64 = 8;
 
-/// Largest number of waiting pages that a reading task puts on LRU lists or frees at once, because no further page may
-/// wait and the task's own page must wait.
+/// Largest number of waiting pages on which a reading task decides at once: each of them goes on an LRU list or is
+/// freed. The task does so if the page that it reads has to wait for admission, but its CPU has as many waiting pages
+/// as it may.
 ///
-/// The task does this work in addition to its own read. When half of the waiting pages, 32, were listed or freed at
-/// once, one read in 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried
-/// on zram with 1, 2 and 16 threads: docs/studies/library-limits.md.
+/// This work delays the task's own read. When half of the waiting pages, 32, were listed or freed at once, one read in
+/// 32 took twice as long, and these slow reads set the 99th percentile. 2, 4, 8, 16 and 32 were tried on zram with 1, 2
+/// and 16 threads: docs/studies/library-limits.md.
 const JUDGED_MAX: usize = 8;
 
 /// The flags of a page that was used once. The frame of a page with exactly these flags can be given to another page at
 /// once.
 const USED_ONCE: Flags = Flags::UPTODATE.with(Flags::REFERENCED);
 
-/// The pages that wait on one CPU until they are listed or freed. Beside each page is the kind under which it is
-/// counted if it is freed.
+/// The pages that wait on one CPU until it is decided whether they go on an LRU list or are freed. Each page has with
+/// it the kind under which it is counted if it is freed.
 pub(super) type Waiting = ArrayVec<(FrameNumber, Left), BATCH_MAX>;
 
 impl<M: Machine> Lru<M> {
@@ -91,8 +94,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Counts the return of a page to memory, if the page left a shadow. Returns the kind under which the page is
-    /// counted if it is dropped after one use.
+    /// Counts a refault if the page left a shadow when it was last in memory. Returns the kind with which the page's
+    /// next shadow is made if the page leaves memory without ever joining a list: [`Left::Returned`] after an early
+    /// refault, otherwise [`Left::UsedOnce`].
     fn note_refault(&self, frame: FrameNumber, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
         let is_missed = self.workingset.note_refault(shadow);
@@ -107,14 +111,14 @@ impl<M: Machine> Lru<M> {
         (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
 
-    /// Returns the largest number of pages that can wait on all CPUs together. This many pages may be taken from free
-    /// memory before the first of them is given back.
+    /// Returns the largest number of pages that can wait for admission to an LRU list, on all CPUs together. Up to this
+    /// many pages are taken from free memory before the first of them is freed again.
     pub(crate) fn waiting_max_of_all(&self) -> u64 {
         if self.waiting.is_some() { self.waiting_max() * self.machine.cpus() as u64 } else { 0 }
     }
 
-    /// Counts one more page that returned soon after it left memory ([`Left::Returned`]). Returns whether the page goes
-    /// on a list at once.
+    /// Counts one more page that returned soon after it left memory ([`Left::Returned`]). Returns `true` if this page
+    /// goes on an LRU list at once, and `false` if it waits for its admission to a list.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
@@ -123,7 +127,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends the wait of the pages that wait on this CPU: lists or frees each one.
+    /// Decides on all pages that wait on this CPU for their admission to a list: each is put on an LRU list, or freed.
     pub(super) fn judge_waiting(&self) {
         if let Some(waiting) = &self.waiting {
             let pages = std::mem::take(&mut *waiting.local());
@@ -162,8 +166,9 @@ impl<M: Machine> Lru<M> {
         taken.into_iter().for_each(|pages| self.list(pages));
     }
 
-    /// Ends the wait of `pages`. If memory is short, frees pages that were used only once, unless pages of their kind
-    /// go on lists. Puts all others on lists.
+    /// Ends the wait of `pages` for admission to LRU lists. If memory is short, frees those that were used only once.
+    /// But while pages of the kind [`Left::UsedOnce`] are missed more often than evicted pages, frees only one in
+    /// [`PROBE_EVERY`] of this kind. Puts all other pages on lists.
     fn judge(&self, mut pages: Waiting) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;
@@ -192,7 +197,7 @@ impl<M: Machine> Lru<M> {
         self.list(pages);
     }
 
-    /// Puts `pages`, whose wait for admission has ended, on LRU lists.
+    /// Puts `pages` on LRU lists. These are pages that have waited for admission and were admitted.
     fn list(&self, pages: Waiting) {
         let pages: Batch = pages.into_iter().map(|(frame, _)| frame).collect();
         self.flush(&pages, Apply::Add(None));
@@ -228,7 +233,8 @@ impl<M: Machine> Lru<M> {
         is_removed
     }
 
-    /// Counts the file pages among `pages`, which reclaim has just evicted. Does nothing with `Admission::Always`.
+    /// Adds the number of file pages among `pages` to the count of evicted pages ([`Left::Evicted`]). Reclaim has just
+    /// evicted `pages`. Does nothing with `Admission::Always`.
     pub(super) fn note_evicted_to_admission(&self, pages: &[FrameNumber]) {
         if self.waiting.is_some() {
             let is_of_file = |frame: &&FrameNumber| !self.frames[**frame].is(Flags::SWAPBACKED);

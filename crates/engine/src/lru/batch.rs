@@ -103,7 +103,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a page waits in a batch of this CPU to be inserted.
+    /// Returns whether a page is in one of this CPU's batches of pages that wait to be put on an LRU list.
     pub(super) fn is_in_local_batch(&self, frame: FrameNumber) -> bool {
         self.batches.local().add.iter().any(|batch| batch.contains(&frame))
     }
@@ -229,8 +229,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Applies `apply` to the pages of a batch. If the batch holds no references to its pages, `places` has the owner
-    /// of each page and the page's number within that owner; they tell whether a frame still holds the page that was
-    /// put into the batch. If the batch holds references, `places` is empty.
+    /// of each page and the page's number within that owner. A frame that now has another owner or number no longer
+    /// holds the page that was put into the batch. If the batch holds references, `places` is empty.
     fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
         if pages.is_empty() {
             return;

@@ -12,8 +12,8 @@ impl<M: Machine> Lru<M> {
     /// Checks the lists of a zone by visiting each page on them.
     ///
     /// # Errors
-    /// Returns a description of the fault if the number of pages on a list differs from its gauge, if a page is on a
-    /// list of another group than its own, or if pages are isolated.
+    /// Returns a description of the fault. It is a fault if a list has another number of pages than its counter says,
+    /// if a page is on a list of another group than its own, or if pages are isolated.
     pub(crate) fn check_lists_of(
         &self,
         zone: &Zone<M>,

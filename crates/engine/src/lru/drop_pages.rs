@@ -62,7 +62,8 @@ impl<M: Machine> Lru<M> {
         dropped + self.drop_unless_held(&mut may_be_held)
     }
 
-    /// Returns whether all pages of the folio at `head`, which has page `page` of the file, lie in `range`.
+    /// Returns whether all pages of a folio lie in `range`. `head` is the folio's first frame, and `page` is the number
+    /// of any of its pages in the file.
     fn lies_within(&self, head: FrameNumber, page: u32, range: &std::ops::Range<u32>) -> bool {
         let end = self.end_of_folio(head, page);
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start

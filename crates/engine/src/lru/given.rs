@@ -17,7 +17,7 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// Returns the number of pages, counting all pages of a folio.
+    /// Returns the number of pages that were taken from all lruvecs, counting all pages of a folio.
     pub(crate) fn count(&self) -> u64 {
         self.by_lruvec.iter().flat_map(|(_, pages)| pages).sum()
     }
@@ -113,7 +113,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts the page in `frame`, which was moved there, on a list, and drops the caller's reference.
+    /// Puts a page that was migrated to `frame` on the LRU list of the given kind (active or inactive), and drops the
+    /// caller's reference to the page.
     pub(crate) fn add_moved(&self, frame: FrameNumber, is_active: bool) {
         self.add(frame, Insert::Moved, is_active);
         self.put(frame);

@@ -1,13 +1,13 @@
 //! Splits large folios of anonymous memory into single pages (`split_huge_page`, `split_folio`).
 //!
-//! A folio is one entry of a list, counted with all its pages. It is split when one of its pages needs separate
-//! treatment.
+//! A folio is one element of an LRU list, and the list's length counts all pages of the folio. A folio is split when
+//! one of its pages needs separate treatment.
 //!
-//! * A *huge page* is mapped by one entry. It is split when one of its pages is latched for a copy, or gets a swap
-//! slot. The split never fails. References of other tasks to the huge page become references to its first page. Each
-//! other page gets one reference, for the entry that maps it now.
-//! * Each page of another folio is mapped by its own entry. The folio is split before its pages go to swap, and only if
-//!   no other task has a reference to it.
+//! * A *huge page* is mapped by one page-table entry. It is split when one of its pages is latched for a copy, or gets
+//!   a swap slot. The split never fails. References of other tasks to the huge page become references to its first
+//!   page. Each other page gets one reference, for the page-table entry that maps it from then on.
+//! * In a smaller folio, each page is mapped by a page-table entry of its own. The folio is split before its pages go
+//!   to swap, and only if no other task has a reference to the folio.
 //!
 //! *Locks*: `page_table`, then `lru`.
 
@@ -33,7 +33,8 @@ const MAPPED_AND_ISOLATED: u32 = 2;
 impl<M: Machine> Lru<M> {
     /// Splits the huge page that maps `page` of a region into single pages, each mapped by its own entry. Does nothing
     /// if no huge page maps `page`. If the huge page's first page is on no list, because it is isolated or in a batch,
-    /// the other pages go to the tail of their list. There reclaim, which took the first page, examines them next.
+    /// the other pages go to the tail of their list, so that reclaim, which took the first page, examines these pages
+    /// next.
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
@@ -46,10 +47,9 @@ impl<M: Machine> Lru<M> {
         region.split_huge(page);
     }
 
-    /// Splits an isolated folio, each of whose pages is mapped by its own entry, into single pages.
+    /// Splits an isolated folio into single pages. Each page of the folio has a page-table entry of its own.
     /// [`Lru::split_huge_page`] says on which lists the pages go. Returns `false` and changes nothing if the folio has
-    /// more references than one for all its mappings and one for the caller, or if `region` no longer maps the whole
-    /// folio.
+    /// more references than one for each mapping and one for the caller, or if `region` no longer maps the whole folio.
     #[doc(alias = "split_folio")]
     pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let descriptor = &self.frames[head];
@@ -63,10 +63,12 @@ impl<M: Machine> Lru<M> {
         is_split
     }
 
-    /// Splits the descriptors of a folio, under the lock of the lists. `list` puts a page other than the head on its
-    /// list. It returns whether the list's counters already include the page, because they counted it with its head. A
-    /// huge page is always split. For another folio, returns `false` and changes nothing if it has references beside
-    /// those of its mappings and of the caller.
+    /// Splits a folio into single pages, under the lock of the LRU lists. Calls `list` for each page except the head.
+    /// `list` puts the page on a list. It returns `true` if the counters of lists already include this page, because
+    /// they counted it as a part of the folio.
+    ///
+    /// A huge page is always split. Another folio is not split if it has references beside those of its mappings and of
+    /// the caller; the function then returns `false` and changes nothing.
     pub(super) fn split_frames(
         &self,
         region: &Region<M>,

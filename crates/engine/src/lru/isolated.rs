@@ -1,4 +1,4 @@
-//! Isolated pages: their number, and the wait of reclaimers if there are too many.
+//! Isolated pages: how many there are, and how reclaimers wait if too many pages are isolated.
 
 use super::choices::IsolatedLimit;
 use super::{Batch, Demand, Family, ListKind, Lru, Lruvec, Reach};
@@ -12,7 +12,8 @@ use machine::{FrameNumber, Machine};
 pub struct BlockVictims {
     /// The isolated pages; a huge page is one entry, its head.
     pub pages: Vec<FrameNumber>,
-    /// Number of pages of each family. A huge page counts with all its pages.
+    /// Number of the isolated pages of each family (anonymous pages, file pages). A huge page counts with all its
+    /// pages.
     by_family: [u64; Family::ALL.len()],
 }
 
@@ -22,7 +23,7 @@ impl BlockVictims {
         Self { pages, by_family }
     }
 
-    /// Returns the number of pages of each family.
+    /// Returns the number of isolated pages of each family (anonymous pages, file pages).
     pub(in crate::lru) const fn by_family(&self) -> &[u64; Family::ALL.len()] {
         &self.by_family
     }
@@ -88,8 +89,8 @@ impl<M: Machine> Lru<M> {
         None
     }
 
-    /// Lowers the counts of a list by the numbers of pages that have left it. `pages` has one number for each kind of
-    /// zone. Returns the sum of these numbers.
+    /// Subtracts pages that were taken off a list from the list's page counts, which are kept by kind of zone. `pages`
+    /// has the number of these pages in each kind of zone. Returns the sum of these numbers.
     pub(in crate::lru) fn uncount(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: [u64; ZoneKind::ALL.len()]) -> u64 {
         for zone in self.zones_of(lruvec) {
             self.count_listed(lruvec, zone, kind, -(pages[zone.kind as usize] as i64));

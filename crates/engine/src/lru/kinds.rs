@@ -13,7 +13,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Both families. The family `f` is at index `f as usize`.
+    /// Both families, anonymous pages and file pages. The family `f` is at index `f as usize`.
     pub const ALL: [Self; 2] = [Self::Anon, Self::File];
 
     /// Returns the family's inactive list.
@@ -47,13 +47,13 @@ impl Family {
 /// One of the four LRU lists: active or inactive, of anonymous pages or of file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ListKind {
-    /// Anonymous pages that are reclaimed next.
+    /// The inactive list of anonymous pages: pages that are reclaimed next.
     InactiveAnon,
-    /// Anonymous pages in use.
+    /// The active list of anonymous pages: pages in use.
     ActiveAnon,
-    /// File pages that are reclaimed next.
+    /// The inactive list of file pages: pages that are reclaimed next.
     InactiveFile,
-    /// File pages in use.
+    /// The active list of file pages: pages in use.
     ActiveFile,
 }
 

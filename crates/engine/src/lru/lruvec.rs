@@ -83,7 +83,7 @@ impl WalkPosition {
 pub struct Lruvec<M: Machine> {
     /// Number of the lruvec.
     pub id: LruvecId,
-    /// Number of the root group's lruvec that has the same zones as this lruvec.
+    /// ID of the lruvec that the root group has for the same zones.
     pub(super) of_root: LruvecId,
     /// The group whose pages are on the lruvec.
     pub group: GroupId,
@@ -105,8 +105,8 @@ pub struct Lruvec<M: Machine> {
     /// The number of times that each event of [`COUNTED`] happened on this lruvec and on the lruvecs of its group's
     /// descendants. The numbers stay 0 if memory has no groups, because the counters of the zones then say the same.
     events: [AtomicU64; COUNTED.len()],
-    /// The positions from which walks over the subtree of the lruvec's group continue. Walks at the same priority share
-    /// a position. With `GroupWalk::SharedPosition`, walks at all priorities share the first position.
+    /// For each priority, the position from which the next walk over the subtree of the lruvec's group continues. With
+    /// `GroupWalk::SharedPosition`, walks at all priorities use the first of these positions.
     pub(crate) walks: [WalkPosition; DEF_PRIORITY as usize + 1],
     /// The priority at which the last reclaim ended, or a lower priority that a scan has reached since then.
     priority: AtomicU32,
@@ -184,7 +184,7 @@ pub struct Reach<'a, M: Machine> {
     pub lruvec: &'a Lruvec<M>,
     /// The highest zone of `zones`. Scanned and freed pages are counted in this zone.
     pub zone: &'a Zone<M>,
-    /// The zones of the lruvec whose pages can serve the request, lowest first.
+    /// Those of the lruvec's zones from which the request can get pages, lowest first.
     pub zones: &'a [Zone<M>],
 }
 
@@ -261,7 +261,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a page, which may be a part of a folio, belongs on an lruvec.
+    /// Returns whether `lruvec` is the one for a page's zone and memory control group. The page may be any page of a
+    /// folio.
     #[inline]
     pub(super) fn is_page_of(&self, lruvec: &Lruvec<M>, frame: FrameNumber) -> bool {
         self.zone_of(frame).lruvec == lruvec.of_root
@@ -316,7 +317,8 @@ impl<M: Machine> Lru<M> {
         Reach { lruvec: self.lruvec_in(reach.zone, group), ..reach }
     }
 
-    /// Returns the lruvec that a page of `zone` is on, with the lruvec's zones up to `zone`.
+    /// Returns the lruvec to which the page in `frame` belongs, with those zones of the lruvec that are not above
+    /// `zone`, the page's zone.
     #[inline]
     pub(super) fn reach_of_page<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> Reach<'a, M> {
         self.reach_in(self.reach(zone), self.frames.group(frame))

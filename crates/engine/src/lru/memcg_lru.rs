@@ -3,10 +3,10 @@
 //! Source: mechanisms/multigen, 7.
 //!
 //! For each lruvec of the root group, this module has a list of all groups. Groups lie in two generations, the old one
-//! and the young one, each of eight bins. Reclaim takes groups of the old generation, starting from a random bin, and
-//! moves each group to the place that its result selects ([`Move`]). When the old generation is empty, the young one
-//! becomes the old one. *Called by* `reclaim` for its walks, and by [`Lru::create_group`] and [`Lru::remove_group`].
-//! *Locks*: one of the class `Other` for each list. *Description*: mechanisms/multigen, 7.
+//! and the young one, each of eight bins. Reclaim takes groups of the old generation, starting from a random bin. What
+//! it achieved in a group decides to which place the group moves ([`Move`]). When the old generation is empty, the
+//! young one becomes the old one. *Called by* `reclaim` for its walks, and by [`Lru::create_group`] and
+//! [`Lru::remove_group`]. *Locks*: one of the class `Other` for each list. *Description*: mechanisms/multigen, 7.
 
 use super::{Lru, Lruvec};
 use crate::memory::GroupId;
@@ -89,7 +89,7 @@ pub(crate) struct Cursor {
 /// A group that a walk visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Visited {
-    /// The group.
+    /// The memory control group.
     pub(crate) group: GroupId,
     /// `true` if an earlier visit moved the group to the tail of the generation.
     pub(crate) is_at_tail: bool,
@@ -138,8 +138,8 @@ impl List {
         self.counts[slot(generation)] -= 1;
     }
 
-    /// Puts a group that is not on the list into a random bin of a generation, as the first or the last group of the
-    /// bin.
+    /// Puts a group that is not on the list into a random bin of the generation `generation`. If `is_first` is set, it
+    /// becomes the bin's first group, otherwise the last.
     fn insert(&mut self, id: GroupId, generation: u64, is_first: bool, is_at_tail: bool) {
         let number = self.random_bin();
         let bin = self.bins[slot(generation)][number];
@@ -219,7 +219,7 @@ impl List {
 
 /// The lists from which global reclaim takes memory control groups.
 pub(crate) struct MemcgLru<M: Machine> {
-    /// The list of each lruvec of the root group, indexed by the number of the lruvec.
+    /// For each lruvec of the root group, indexed by the lruvec's number: a list of all groups.
     lists: Box<[M::Lock<List>]>,
 }
 
@@ -254,10 +254,10 @@ impl<M: Machine> MemcgLru<M> {
         self.list_of(lruvec).lock().begin()
     }
 
-    /// Moves the group that the walk visited last to the place `done`, if this is given. Then returns the next group of
-    /// the walk, or `None` after the last bin or once the walk's generation is empty. `exists` returns whether a group
-    /// is in the tree of groups. A group leaves the list ([`Move::Gone`]) only if `exists` returns `false`, because a
-    /// new group may have got the number of the removed one.
+    /// Returns the next group of the walk; `None` after the last bin, or once the walk's generation is empty. Before
+    /// that, moves the group that the walk visited last to the place `done`, if `done` is given. With [`Move::Gone`],
+    /// that group leaves the list, but only if `exists` says that no group has its number: a new group may have got the
+    /// number of the removed one.
     pub(crate) fn next(
         &self,
         lruvec: &Lruvec<M>,
@@ -270,8 +270,8 @@ impl<M: Machine> MemcgLru<M> {
         list.next(cursor, done.filter(|_| !stays))
     }
 
-    /// Ends a walk. Moves the group that the walk visited last to the place `done`, if this is given. But if `done` is
-    /// [`Move::Gone`], the group stays on the list, and the next walk that comes to it takes it off.
+    /// Ends a walk. If `done` is given, moves the group that the walk visited last to this place. [`Move::Gone`] is an
+    /// exception: the group stays on the list, and the next walk that comes to it takes it off.
     pub(crate) fn end(&self, lruvec: &Lruvec<M>, cursor: Cursor, done: Option<Move>) {
         // The next walk takes a group off that no longer exists.
         if let (Some(id), Some(to)) = (cursor.at, done.filter(|to| *to != Move::Gone)) {
@@ -297,9 +297,10 @@ impl<M: Machine> MemcgLru<M> {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Returns the groups in the order in which global reclaim takes them from an lruvec of the root group: first the
-    /// old generation, then the young one. Within a generation, a walk begins at a random bin. Both vectors are empty
-    /// if the kernel keeps no list of groups.
+    /// Returns the memory control groups in the order in which global reclaim visits them. They are on a list that
+    /// `lruvec` has, an lruvec of the root group. The first vector is the old generation of the list, the second the
+    /// young one. Within a generation, a walk begins at a random bin. Both vectors are empty if the kernel keeps no
+    /// such list.
     #[must_use]
     pub fn memcg_lru_order(&self, lruvec: &Lruvec<M>) -> [Vec<GroupId>; 2] {
         self.memcg_lru.as_ref().map(|lists| lists.order(lruvec)).unwrap_or_default()
@@ -334,7 +335,8 @@ mod tests {
         list
     }
 
-    /// Walks over the old generation and moves each visited group as `done` says. Returns the groups that were visited.
+    /// Walks over the old generation of `list`. `done` is called for each visited group, and returns where the walk
+    /// moves the group, if anywhere. Returns the visited groups in order.
     fn walk(list: &mut List, done: impl Fn(Visited) -> Option<Move>) -> Vec<u16> {
         let (mut cursor, mut last, mut seen) = (list.begin(), None, Vec::new());
         while let Some(visited) = list.next(&mut cursor, last) {

@@ -7,7 +7,7 @@
 //! [`Lru::put`]. *Called by* `access`, `reclaim`, `interrupt`. *Locks*: the slot of a batch (interrupts off); `lru`,
 //! one lruvec at a time; `zone` when a page is freed, never inside `lru`. The judgement of waiting pages
 //! ([`admission`]) also takes the locks that remove a page from its file. So a caller that adds pages it has read, or
-//! drains before a scan, holds no lock but a page's. *Description*: mechanisms/reclaim, 8, 9, 12.1.
+//! drains before a scan, holds no lock other than page locks. *Description*: mechanisms/reclaim, 8, 9, 12.1.
 //!
 //! Next: [`crate::reclaim`], which isolates pages and decides their fate.
 
@@ -134,8 +134,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Creates empty lists over memory alone. The layers between memory and lists have no files, regions, devices or
-    /// swap. They have the choices of an empty kernel file.
+    /// Creates empty LRU lists with the choices `choices`. The layers of the engine between memory and lists are
+    /// created with it: without files, regions, devices and swap, and with default choices.
     pub fn over(memory: Memory<M>, choices: Choices) -> Self {
         let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
         let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), SwapLayout::NONE));
@@ -151,7 +151,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns how many pages of one list lie in the zones of `reach`. These are the zones that a request can use.
+    /// Returns how many pages in the zones of `reach` are on the list of kind `kind` of the lruvec of `reach`. The
+    /// zones of `reach` are those that a request can use.
     #[inline]
     pub fn list_pages(&self, reach: Reach<'_, M>, kind: ListKind) -> u64 {
         reach.zones.iter().map(|zone| reach.lruvec.listed_in(zone.kind, kind)).sum()
@@ -262,7 +263,7 @@ mod tests {
     use crate::memory::{Layout, MigrateType};
     use sim::{Config, Sim};
 
-    /// Returns lists over memory alone, without files or swap.
+    /// Returns the LRU lists of a small memory for tests, without swap space and without files.
     fn lists() -> Lru<Sim> {
         let machine = Sim::new(Config::uniform(1, 0));
         Lru::over(Memory::new(machine, Default::default(), &Layout::flat(2048)).unwrap(), Choices::default())

@@ -8,7 +8,8 @@ use machine::Machine;
 use machine::atomic::Ordering::Relaxed;
 
 impl<M: Machine> Lru<M> {
-    /// Returns how many of a list's `pages` pages a scan examines at the priority of `demand`.
+    /// Returns the number of pages that a scan at the priority of `demand` examines on a list. The list has `pages`
+    /// pages.
     pub(super) fn share(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let share = self.unprotected(reach, pages, demand) >> demand.priority;
         if share > 0 {
@@ -20,8 +21,9 @@ impl<M: Machine> Lru<M> {
         if force || demand.priority <= 1 || self.is_of_removed_group(reach) { pages.min(CLUSTER) } else { 0 }
     }
 
-    /// Returns whether a scan examines a cluster (32 pages) of each list even if its share of the list rounds to 0.
-    /// With `HopelessScan::ACluster`, scans by kswapd of a hopeless zone do so.
+    /// Returns whether a scan examines a cluster (32 pages) of each list even if the number of pages to scan on the
+    /// list is rounded down to 0. This is so with `HopelessScan::ACluster`, if kswapd scans a zone that is marked
+    /// hopeless.
     pub(super) fn is_forced(&self, reach: Reach<'_, M>, demand: &Demand) -> bool {
         match self.choices.hopeless_scan {
             HopelessScan::ACluster => demand.is_kswapd && reach.zone.is(ZoneFlag::ALL_UNRECLAIMABLE),
@@ -36,9 +38,9 @@ impl<M: Machine> Lru<M> {
         self.groups.as_ref().is_some_and(|groups| !groups.is_live(reach.lruvec.group))
     }
 
-    /// Returns how many of the `pages` pages on a list a scan may examine. The other pages are protected by
-    /// `memory.min` or `memory.low` of the list's group. The multi-generational LRU does not shorten lists by
-    /// protection (mechanisms/groups, 5).
+    /// Returns the number of pages that a scan may examine on a list of `pages` pages. The rest is protected by
+    /// `memory.min` or `memory.low` of the list's group. Not called for the multi-generational LRU, in which protection
+    /// does not shorten lists (mechanisms/groups, 5).
     fn unprotected(&self, reach: Reach<'_, M>, pages: u64, demand: &Demand) -> u64 {
         let Some(groups) = &self.groups else { return pages };
         let Protection { min, low } = groups.protection(reach.lruvec.group);
@@ -51,8 +53,9 @@ impl<M: Machine> Lru<M> {
         (pages - kept).max(CLUSTER)
     }
 
-    /// Returns how many pages of a list a scan examines if its share of the list is `share` pages. A small share may be
-    /// saved up for later scans, as `lru.small_targets` says.
+    /// Returns the number of pages of a list that a scan examines. `share` is the number of pages that the scan is to
+    /// take from this list. A small share may be saved up for later scans, as `lru.small_targets` says; then this scan
+    /// examines none.
     pub(super) fn target(&self, lruvec: &Lruvec<M>, kind: ListKind, share: u64) -> u64 {
         match self.choices.small_targets {
             SmallTargets::AsTheyAre => share,
@@ -61,8 +64,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Adds a target to the sum that is saved for a list. Returns the sum and clears it once it is at least a cluster
-    /// (32 pages); returns 0 before that.
+    /// Adds `pages`, the scan target of a list, to the targets that were saved for the list. If the sum is at least a
+    /// cluster (32 pages), clears it and returns it as the target of this scan. Otherwise returns 0.
     #[doc(alias = "nr_scan_try_batch")]
     fn save_up(&self, lruvec: &Lruvec<M>, kind: ListKind, pages: u64) -> u64 {
         let saved = &lruvec.saved_targets[kind as usize];

@@ -11,7 +11,7 @@
 use crate::page_cache::Shadow;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The kind of a page that left memory.
+/// The way in which a page left memory: from an LRU list, or without ever having been on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// A page that reclaim evicted from an LRU list.
@@ -51,13 +51,15 @@ const fn shadow_of(left: Left, age: u32) -> Shadow {
     Shadow::of_bits(((left as u32) << AGE_BITS) | (age % AGES / STEP_PAGES))
 }
 
-/// Returns the kind of the page that left `shadow` in its place when it left memory.
+/// Returns the kind of page, [`Left`], that `shadow` records. A page leaves its shadow in its slot when it leaves
+/// memory.
 fn left_of(shadow: Shadow) -> Left {
     Left::ALL[(shadow.bits() >> AGE_BITS) as usize % Left::ALL.len()]
 }
 
-/// Returns the refault distance: the number of pages that left memory from the age that `shadow` holds up to `age`. The
-/// result is up to three pages too high, because the age in a shadow is rounded down to a multiple of four.
+/// Returns the refault distance: the number of pages that have left memory since the page of `shadow` left it. `age` is
+/// the number of pages that have left memory until now. The result is up to three pages too high, because the number in
+/// a shadow is rounded down to a multiple of four.
 const fn distance(shadow: Shadow, age: u32) -> u32 {
     let left_at = shadow.bits() % (AGES / STEP_PAGES) * STEP_PAGES;
     age.wrapping_sub(left_at) % AGES
@@ -69,29 +71,31 @@ const fn missed_within(held: u32) -> u32 {
     held / 2
 }
 
-/// Pages of a kind are compared with evicted pages only after more than this many pages of the kind were missed. No
+/// Largest number of missed pages of a kind that is too small for a comparison of this kind with evicted pages. No
 /// other value was tried. The comparison of classes in mechanisms/multigen, 4, uses 64.
 const FEW_MISSED: u64 = 8;
 
-/// Pages of a kind go on LRU lists if dropped pages of this kind are missed more often than evicted pages by more than
-/// this factor. The factor is counted in halves: 3 means 1.5. It is greater than 1, because dropping a page costs less
-/// than evicting it. The factors 1, 1.25 and 1.5 were tried on a model (docs/studies/admission.md).
+/// The factor by which pages of a kind must be missed more often than evicted pages, before pages of this kind go on
+/// LRU lists instead of being dropped. The factor is counted in halves: 3 means 1.5. It is greater than 1, because
+/// dropping a page costs less than evicting it. The factors 1, 1.25 and 1.5 were tried on a model
+/// (docs/studies/admission.md).
 const HALVES_AS_OFTEN: u128 = 3;
 
 /// Divisor of the interval at which the counts of a [`Rate`] are halved. If memory holds N pages, the counts are halved
-/// each time N / `HALVED_PART` pages have left memory. A quarter and an eighth were tried with the example of
+/// each time N / `HALVED_PART` pages have left memory. Both 4 and 8 were tried with the example of
 /// docs/studies/admission.md.
 const HALVED_PART: u32 = 4;
 
-/// Returns whether more than `pages` pages left memory from the age `from` to the age `to`. Returns `false` if `to` is
-/// earlier than `from`, because CPUs that count at the same time may call this function in any order.
+/// Returns whether more than `pages` pages left memory between two moments. The moments are given as ages, `from` and
+/// `to`: counts of the pages that had left by then. Returns `false` if `to` is earlier than `from`, because CPUs that
+/// count at the same time may call this function in any order.
 const fn is_longer(from: u32, to: u32, pages: u32) -> bool {
     let left = to.wrapping_sub(from);
     left.cast_signed() > 0 && left > pages
 }
 
-/// Number of parts in which [`Lately`] counts the pages that left memory lately. Each part has its own counts, so that
-/// the oldest part can be forgotten as a whole. No other value was tried.
+/// Number of parts into which [`Lately`] divides its count of the pages that left memory lately. When the oldest part
+/// is forgotten, its count goes with it. Only this value was tried.
 const PARTS: usize = 8;
 
 /// The rate at which pages of one kind are missed: the number of missed pages, relative to the number of chances to
@@ -109,8 +113,8 @@ struct Rate {
 const MISSED: u64 = 256;
 
 impl Rate {
-    /// Halves the counts. If two tasks do so at once, the counts are halved twice; this is harmless, as the counts are
-    /// estimates.
+    /// Halves both numbers of the rate. If two tasks do so at once, the numbers may be halved twice. This is harmless,
+    /// because they are estimates.
     fn halve(&self) {
         let _ = self.missed.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
         let _ = self.chances.fetch_update(Relaxed, Relaxed, |n| Some(n / 2));
@@ -124,10 +128,10 @@ impl Rate {
         self.chances.load(Relaxed).into()
     }
 
-    /// Returns whether pages of this kind are missed more often than pages of the kind `other`, relative to the chances
-    /// of each kind, by more than the factor [`HALVES_AS_OFTEN`]. If no page of the other kind was missed, one missed
-    /// page of this kind is enough, even if hardly any page of the other kind left memory. Pages of this kind then go
-    /// on LRU lists, and reclaim shows whether that was right.
+    /// Returns whether the rate of this kind is higher than the rate of the kind `other`, by more than the factor
+    /// [`HALVES_AS_OFTEN`]. The rate is the number of missed pages divided by the chances to miss a page ([`Rate`]). If
+    /// no page of the other kind was missed, one missed page of this kind is enough, even if hardly any page of the
+    /// other kind left memory. Pages of this kind then go on LRU lists, and reclaim shows whether that was right.
     ///
     /// A trial with the example of docs/studies/admission.md added half a missed page to the other kind. With uniform
     /// reads of a file of 8 times memory, reclaim then had to evict 2 % of the pages read, instead of 5 % without the
@@ -144,14 +148,14 @@ struct Lately {
     parts: [[AtomicU32; Left::ALL.len()]; PARTS],
     /// Index of the current part in `parts`. Pages that leave memory are counted in the current part.
     part: AtomicU32,
-    /// The age of memory (the number of pages that have left it so far) when the current part of `parts` began.
+    /// The age of memory (the number of pages that have left it so far) at which counting in the current part began.
     begun: AtomicU32,
 }
 
 impl Lately {
-    /// Adds pages that have left memory to the count of each kind. `age` is the age of memory (the number of pages that
-    /// have left it so far), including these pages. Only about the last `window` pages are remembered. Two tasks that
-    /// count at once may lose a few pages.
+    /// Counts pages that have just left memory; `left` has the number of each kind. `age` is the age of memory (the
+    /// number of pages that have left it so far), including these pages. Only about the last `window` pages are
+    /// remembered. Two tasks that count at once may lose a few pages.
     fn count(&self, left: [u32; Left::ALL.len()], age: u32, window: u32) {
         let begun = self.begun.load(Relaxed);
         if is_longer(begun, age, window / PARTS as u32)
@@ -172,25 +176,28 @@ impl Lately {
     }
 }
 
-/// The record of pages that left memory. It has cache lines of its own, because each page that leaves memory changes
-/// it. Hits in the page cache, which read the fields beside it, would otherwise wait for these changes.
+/// The record of pages that left memory. The record is aligned so that it shares no cache line with other data, because
+/// it changes whenever a page leaves memory. Hits in the page cache read data beside it, and would otherwise wait for a
+/// changed cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Workingset {
     /// Number of pages that have left memory so far (`nonresident_age`).
     age: AtomicU32,
-    /// Number of pages that memory held when pages last left it. It is stored so that a refault need not sum up
-    /// counters that other CPUs write.
+    /// Number of file pages that were in memory when pages last left memory. The number is stored because a refault
+    /// needs it, and would otherwise have to sum up counters that other CPUs write.
     held: AtomicU32,
     lately: Lately,
-    /// For each kind of [`Left`], the rate at which pages of this kind were missed.
+    /// For each kind of [`Left`], the rate at which pages of this kind are missed: come back soon after they left
+    /// memory.
     rates: [Rate; Left::ALL.len()],
     /// The age of memory (`age`) at which the rates were last halved.
     halved: AtomicU32,
-    /// `true` for each kind of [`Left`] whose pages are missed more often than evicted ones.
+    /// For each kind of [`Left`]: `true` if pages of this kind are missed (come back soon after they left memory)
+    /// clearly more often than evicted pages.
     is_missed_more: [AtomicBool; Left::ALL.len()],
-    /// For each kind of [`Left`], the number of pages for which it was decided whether they go on an LRU list. Pages
-    /// that were used once count only while pages of this kind are missed more often than evicted pages.
+    /// For each kind of [`Left`], the number of pages about whose admission to an LRU list was decided. Of the kind
+    /// [`Left::UsedOnce`], pages are counted only while pages of this kind are missed more often than evicted pages.
     judged: [AtomicU32; Left::ALL.len()],
 }
 
@@ -232,8 +239,8 @@ impl Workingset {
         }
     }
 
-    /// Records that the page in whose place `shadow` was put has returned. Returns whether the page is missed, which
-    /// means that it left memory not long ago.
+    /// Records the return of a page that left `shadow` in its slot when it left memory. Returns whether the page counts
+    /// as missed: whether its refault distance is at most half of the pages that memory holds.
     pub fn note_refault(&self, shadow: Shadow) -> bool {
         let is_missed = distance(shadow, self.age.load(Relaxed)) <= missed_within(self.held.load(Relaxed));
         if is_missed {
@@ -242,13 +249,14 @@ impl Workingset {
         is_missed
     }
 
-    /// Adds `pages` to the number of pages of a kind for which it was decided whether they go on an LRU list. Returns
-    /// the number before the addition.
+    /// Counts `pages` more pages of the kind `kind` for which it was decided whether or not they go on an LRU list.
+    /// Returns the count before.
     pub fn count_judged(&self, kind: Left, pages: u32) -> u32 {
         self.judged[kind as usize].fetch_add(pages, Relaxed)
     }
 
-    /// Returns whether pages of this kind are missed more often than pages that reclaim evicts.
+    /// Returns whether pages of this kind are missed clearly more often than evicted pages. A page is missed if it
+    /// returns soon after it left memory.
     pub fn is_missed_more(&self, kind: Left) -> bool {
         self.is_missed_more[kind as usize].load(Relaxed)
     }

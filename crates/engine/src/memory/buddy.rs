@@ -32,8 +32,8 @@ impl<M: Machine> Drop for FreeLists<'_, M> {
 }
 
 impl<'a, M: Machine> FreeLists<'a, M> {
-    /// Returns the free lists `area` of `zone` in a form in which the caller can change them. The caller holds the lock
-    /// of the zone.
+    /// Creates a value through which the caller changes the free lists `area` of `zone`. The caller holds the lock of
+    /// the zone.
     pub const fn new(zone: &'a Zone<M>, frames: &'a FrameTable, area: &'a mut FreeArea) -> Self {
         Self { zone, frames, area, freed: 0 }
     }
@@ -117,7 +117,8 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Makes the pageblocks in which a block lies movable, if the block is at least half as large as a pageblock.
+    /// Sets the migrate type of the pageblocks that contain a block to movable, if the block is at least half as large
+    /// as a pageblock.
     pub fn make_movable(&self, head: FrameNumber, order: Order) {
         if order.0 + 1 >= PAGEBLOCK_ORDER.0 {
             for at in (head.0..head.0 + order.pages() as u32).step_by(BLOCK_PAGES as usize) {
@@ -134,8 +135,9 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         Some(head)
     }
 
-    /// Puts frames that are on no list yet on the free lists, and then takes a block of `kind`. This function is called
-    /// before the lists of other types are tried.
+    /// Takes a block of `kind`, after adding to the free lists some frames that were on no list before. Returns `None`
+    /// if there are no such frames, or still no block. This function is called before the lists of other types are
+    /// tried.
     fn take_deferred(&mut self, order: usize, kind: MigrateType) -> Option<FrameNumber> {
         if !self.list_deferred() {
             return None;
@@ -143,8 +145,9 @@ impl<'a, M: Machine> FreeLists<'a, M> {
         self.take_smallest(order, kind)
     }
 
-    /// Takes a block from another type's lists. The largest blocks are tried first, so that few pageblocks get pages of
-    /// several types.
+    /// Takes a block of order `order` or larger from the free lists of another migrate type than `kind`. The largest
+    /// blocks are tried first, so that few pageblocks get pages of several migrate types. Returns `None` if there is no
+    /// block.
     fn take_fallback(
         &mut self,
         order: usize,

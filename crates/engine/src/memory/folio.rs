@@ -18,11 +18,11 @@ use machine::{FrameNumber, IoError, Order};
 /// Order of the largest folio, whose size is 2 MiB.
 pub const FOLIO_ORDER_MAX: Order = super::PAGEBLOCK_ORDER;
 
-/// A bit of the word that counts a folio's pages under I/O. The bit is set once the I/O of one of these pages has
-/// failed.
+/// A bit in the word that counts those pages of a folio whose I/O is under way. The bit is set once the I/O of one of
+/// the pages has failed.
 const FAILED: u32 = 1 << 31;
 
-/// A folio, which is given by its head and its order.
+/// A folio, identified by its first frame and its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folio {
     /// The first frame of the folio, which has the folio's state.
@@ -205,8 +205,8 @@ impl FrameTable {
         if folio.is_large() { self.page_mappings(folio, frame).load(Ordering::Acquire) } else { self[frame].mappings() }
     }
 
-    /// Sets the mapping count of each page of a folio to 1 after the folio was split. Each of these pages is mapped
-    /// once.
+    /// Completes the mapping counts of the pages of a folio that was split. Each of these pages is mapped once, so each
+    /// gets the count 1.
     pub(crate) fn split_mappings(&self, head: FrameNumber, pages: u32) {
         let first_tail = FrameNumber(head.0 + 1);
         let of_head = self[first_tail].folio_head_mappings().swap(0, Ordering::AcqRel);
@@ -259,9 +259,10 @@ pub struct MappingChange {
 }
 
 impl MappingChange {
-    /// Returns whether a reference to the folio must be taken when the mapping was added, or dropped when it was
-    /// removed. Each mapping of a single page has a reference of its own. All mappings of a large folio share one
-    /// reference, so that the limit on references does not limit the number of mappings.
+    /// Returns whether this change of a mapping also changes the number of references to the folio: an added mapping
+    /// takes a reference, and a removed one drops it. Each mapping of a single page has a reference of its own. All
+    /// mappings of a large folio share one reference, so that the limit on references does not limit the number of
+    /// mappings.
     #[must_use]
     pub const fn moves_reference(self) -> bool {
         !self.is_large || self.is_of_folio
@@ -293,8 +294,9 @@ mod tests {
         }
     }
 
-    /// A task that holds no reference may read that a frame is a part of a folio and then, after a split, read the swap
-    /// slot of a single page in place of the folio's word.
+    /// Tests that a wrong word in a descriptor leads to no wrong folio. A task without a reference reads that a frame
+    /// is a part of a folio. Then the folio is split, and the task reads a swap slot where the folio's word was. The
+    /// frame must count as a single page, whatever the slot is.
     #[test]
     fn a_word_that_names_no_folio_of_the_frame_is_not_obeyed() {
         let frames = FrameTable::new(64).unwrap();

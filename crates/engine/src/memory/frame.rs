@@ -83,9 +83,9 @@ impl Flags {
     /// The frame is a part of a large folio; [`FrameTable::folio`] returns the folio's head and order.
     pub const COMPOUND: Self = Self(1 << 21);
 
-    /// With `lru.refault = "by-workingset"`: the page was active at some time since it came into memory, or when it was
-    /// in memory the last time, and became inactive later. With `lru.policy = "multigen"`: the page was used through
-    /// its file as often as `multigen.use_marks` says.
+    /// With `lru.refault = "by-workingset"`: the page was active and later became inactive, either since it came into
+    /// memory or during its previous stay in memory. With `lru.policy = "multigen"`: the page was used through its file
+    /// as often as `multigen.use_marks` says.
     pub const WORKINGSET: Self = Self(1 << 22);
 
     /// The bits that hold, modulo 4, the number of the generation to which a page with [`Flags::LRU`] belongs. The page
@@ -93,8 +93,8 @@ impl Flags {
     pub(crate) const GENERATION: Self = Self(0b11 << Self::GENERATION_SHIFT);
     pub(crate) const GENERATION_SHIFT: u32 = 23;
 
-    /// The bits that count the uses of the page through its file, after the uses for which [`Flags::REFERENCED`] and
-    /// [`Flags::WORKINGSET`] were set. The bits are used only with `lru.policy = "multigen"`.
+    /// The bits that count further uses of the page through its file, once the first uses have set
+    /// [`Flags::REFERENCED`] and [`Flags::WORKINGSET`]. The bits are used only with `lru.policy = "multigen"`.
     pub(crate) const USES: Self = Self(0b11 << Self::USES_SHIFT);
     pub(crate) const USES_SHIFT: u32 = 25;
 
@@ -102,8 +102,8 @@ impl Flags {
     const READ: u32 = 1 << 27;
     /// The bits that count reads ([`Frame::count_read`]): all bits of the word that no flag uses.
     const READS: u32 = !(Self::READ - 1);
-    /// Largest number of reads that can be counted ([`Frame::count_read`]). It is one more than the bits
-    /// [`Flags::READS`] can hold, because the last read need not be stored.
+    /// Largest number of reads that can be counted ([`Frame::count_read`]). It is one more than the largest count that
+    /// the bits [`Flags::READS`] hold: the last read clears the count, so its own number is never stored.
     pub(crate) const READS_MAX: u32 = Self::READS / Self::READ + 1;
 
     /// Returns whether all bits of `other` are set.
@@ -211,7 +211,7 @@ pub struct Frame {
     /// The encoded [`Owner`]; 0 stands for [`Owner::None`]. It is changed while the page is locked and is not in an
     /// index.
     owner: AtomicU32,
-    /// The page's number, counted from the beginning of its owner.
+    /// The number of the page in its file or anonymous region: 0 for the first page there.
     index: AtomicU32,
     /// A word whose meaning depends on the frame's state: the order and list of a free block; the swap slot of a page
     /// in the swap cache; the page of which this frame holds a copy; for a page with [`Flags::HAZARD`], the number of
@@ -225,11 +225,11 @@ pub struct Frame {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Frame>() == 32, "a terabyte's frame table must fit a common computer");
 
-/// The part of [`Frame::references`] that counts references.
+/// Mask of the bits of [`Frame::references`] that count references.
 const REFERENCES: u32 = (1 << 16) - 1;
 /// The number that one reader of the page's bytes adds to [`Frame::references`], in the bits [`READERS`].
 const READER: u32 = 1 << 16;
-/// The part of [`Frame::references`] that counts readers.
+/// Mask of the bits of [`Frame::references`] that count readers.
 const READERS: u32 = !(REFERENCES | WAITED_FOR | WRITER);
 /// The bit of [`Frame::references`] that is set while a task sleeps until the latch is free. The atomic step that
 /// releases the latch also reads this bit.
@@ -259,7 +259,7 @@ pub enum Latched {
 }
 
 impl Frame {
-    /// Returns the present state bits.
+    /// Returns the page's state bits, as they are now.
     #[inline]
     pub fn flags(&self) -> Flags {
         Flags(self.flags.load(Ordering::Acquire))
@@ -277,7 +277,7 @@ impl Frame {
         self.flags.fetch_or(flag.0, Ordering::AcqRel);
     }
 
-    /// Clears state bits.
+    /// Clears bits of the frame's state.
     #[inline]
     pub fn clear(&self, flag: Flags) {
         self.flags.fetch_and(!flag.0, Ordering::AcqRel);
@@ -335,7 +335,8 @@ impl Frame {
         self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).map(Flags).map_err(Flags)
     }
 
-    /// Records that a page became dirty: sets [`Flags::WRITTEN`] and sets the count of reads to 0.
+    /// Records that a page became dirty: sets [`Flags::WRITTEN`], and restarts from 0 the count of later reads
+    /// ([`Flags::READS`]).
     pub fn note_written(&self) {
         let written = |flags: u32| Some(flags & !Flags::READS | Flags::WRITTEN.0);
         let _ = self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
@@ -438,7 +439,7 @@ impl Frame {
 
     // ---- the latch ----
 
-    /// Takes a reference and the shared latch in one step.
+    /// Takes a reference to the page and, in the same step, the page's shared latch.
     #[inline(always)]
     pub fn get_shared(&self) -> Latched {
         let word = self.references.load(Ordering::Acquire);
@@ -496,7 +497,8 @@ impl Frame {
         self.references.fetch_or(WAITED_FOR, Ordering::AcqRel);
     }
 
-    /// Releases the latch but not the reference. Returns whether the caller must wake waiters of the latch.
+    /// Releases the page's latch, which the caller holds `exclusive` or shared. The caller keeps its reference to the
+    /// page. Returns whether the caller must wake tasks that wait for the latch.
     #[inline]
     pub fn unlatch(&self, exclusive: bool) -> bool {
         let part = if exclusive { WRITER } else { READER };
@@ -518,8 +520,9 @@ impl Frame {
         (before & REFERENCES == 1, before & WAITED_FOR != 0 && self.end_latch_wait())
     }
 
-    /// Releases a shared latch on which tasks wait. [`WAITED_FOR`] must be cleared before the reference is dropped,
-    /// because a caller without a reference must not change the page.
+    /// Does the work of [`Self::put_shared`] for a latch on which tasks wait. Releases the latch first, and drops the
+    /// reference only then: to clear [`WAITED_FOR`] changes the page's state, and only a caller with a reference may
+    /// change it.
     #[cold]
     fn put_shared_waited_for(&self) -> (bool, bool) {
         let must_wake = self.unlatch(false);
@@ -559,13 +562,13 @@ impl Frame {
         Owner::decode(self.owner.load(Ordering::Acquire))
     }
 
-    /// Returns the page's number, counted from the beginning of its owner.
+    /// Returns the number of the page in its file or anonymous region: 0 for the first page there.
     #[inline]
     pub fn index(&self) -> u32 {
         self.index.load(Ordering::Acquire)
     }
 
-    /// Sets the page's owner, and the page's number, counted from the beginning of the owner.
+    /// Sets the page's owner (a file, an anonymous region or none), and the number of the page in this owner, from 0.
     #[inline]
     pub fn set_owner(&self, owner: Owner, index: u32) {
         self.index.store(index, Ordering::Release);
@@ -608,26 +611,27 @@ impl Frame {
         FrameNumber(self.private.load(Ordering::Acquire))
     }
 
-    /// Sets the page of which a frame is a copy.
+    /// Records in this frame's descriptor the page of which the frame is a copy.
     #[inline]
     pub fn set_copied_page(&self, page: FrameNumber) {
         self.private.store(page.0, Ordering::Release);
     }
 
-    /// Returns the number of barriers that had begun when this page of a file was closed to readers with hazard
-    /// pointers ([`crate::page_cache::hazard`]).
+    /// Returns how many barriers ([`machine::Hazards::barrier`]) had begun in all when this page of a file was last
+    /// closed to readers with hazard pointers ([`crate::page_cache::hazard`]).
     #[inline]
     pub fn closed_at(&self) -> u32 {
         self.private.load(Ordering::Acquire)
     }
 
-    /// Sets the number of barriers that had begun when this page of a file was closed to readers with hazard pointers.
+    /// Stores in the descriptor of a file's page how many barriers had begun when the page was closed to readers with
+    /// hazard pointers.
     #[inline]
     pub fn set_closed_at(&self, barrier: u32) {
         self.private.store(barrier, Ordering::Release);
     }
 
-    /// Returns the word in which a tail stores its folio's head and order.
+    /// Returns the word in which a tail frame (any frame of a folio but the first) stores the folio's head and order.
     #[inline]
     pub(super) fn folio_word(&self) -> u32 {
         self.private.load(Ordering::Acquire)
@@ -645,9 +649,9 @@ impl Frame {
         &self.index
     }
 
-    /// Returns the word, in a folio's first tail, that counts the pages of the folio that are being read or written. In
-    /// other frames this word holds the owner. A count of 0 therefore also says that the tail has no owner of its own
-    /// ([`Owner::None`]).
+    /// Returns the word in which a folio's first tail counts the pages of the folio that are being read or written. In
+    /// other frames, this word holds the owner. 0 stands for no owner ([`Owner::None`]), so a tail with the count 0
+    /// looks like a page without owner.
     pub(super) const fn folio_io(&self) -> &AtomicU32 {
         &self.owner
     }

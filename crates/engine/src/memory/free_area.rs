@@ -46,7 +46,7 @@ impl MigrateType {
     /// Number of migrate types that have per-CPU lists: the first three of [`Self::ALL`].
     pub const PER_CPU: usize = 3;
 
-    /// Returns the name under which `/proc/pagetypeinfo` shows the type.
+    /// Returns the name that `/proc/pagetypeinfo` shows for this migrate type.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

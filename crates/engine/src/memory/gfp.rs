@@ -83,7 +83,7 @@ impl Gfp {
     /// The flags of a request for a page-cache page that will be written.
     pub const FOR_WRITE: Self = Self { write: true, ..Self::USER_MOVABLE };
 
-    /// The flags of a request for a page for readahead. The request may fail (`__GFP_NORETRY | __GFP_NOWARN`).
+    /// The flags of an allocation for readahead of one page. The allocation may fail (`__GFP_NORETRY | __GFP_NOWARN`).
     pub const READAHEAD: Self = Self { no_retry: true, ..Self::USER_MOVABLE };
 
     /// The flags of a request for a large folio for readahead. The request does not reclaim.

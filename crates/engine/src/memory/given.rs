@@ -18,8 +18,8 @@ impl<M: Machine> Memory<M> {
         free_order(&self.frames, head)
     }
 
-    /// Returns whether the free pages of the pageblock that begins at `head` are suitable targets to which other pages
-    /// are moved. They are if the pageblock is movable, or free as a whole.
+    /// Returns whether compaction may move other pages to the free pages of the pageblock that begins at `head`. It may
+    /// if the pageblock is of movable type, or free as a whole.
     #[doc(alias = "suitable_migration_target")]
     pub(crate) fn is_suitable_target(&self, zone: &Zone<M>, head: FrameNumber) -> bool {
         match zone.block_type(head) {
@@ -57,8 +57,8 @@ impl<M: Machine> Memory<M> {
         descriptor.set_references(references);
     }
 
-    /// Makes a folio without references from a block that [`Memory::take_free_block`] took, or from a part of such a
-    /// block.
+    /// Turns a block that [`Memory::take_free_block`] took, or a part of such a block, into a folio that has no
+    /// references.
     pub(crate) fn prepare_given_folio(&self, folio: Folio) {
         for frame in folio.frames() {
             self.prepare_given(frame, 0);

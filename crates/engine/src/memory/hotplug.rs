@@ -1,9 +1,10 @@
 //! Memory that comes online and goes offline while the engine runs, and the sizes that depend on the amount of memory.
 //!
-//! Frames come online in order ([`Memory::online_pages`]), so frames that never came online cost nothing. Single pages,
-//! at any place, can go offline again after a caller has allocated them ([`Memory::take_offline`]). A balloon
-//! ([`crate::allocate::balloon`]) takes pages offline. Watermarks, reserves and the sizes of per-CPU lists are then
-//! computed anew ([`Memory::set_marks`]). *Description*: mechanisms/reclaim, 2, 3, 7.
+//! Frames come online for the first time in ascending order ([`Memory::online_pages`]). Frames that never came online
+//! cost nothing. Single pages, at any place, can go offline again after a caller has allocated them
+//! ([`Memory::take_offline`]). A balloon ([`crate::allocate::balloon`]) takes pages offline. After such changes,
+//! watermarks, reserves and the sizes of per-CPU lists are computed anew ([`Memory::set_marks`]). *Description*:
+//! mechanisms/reclaim, 2, 3, 7.
 
 use super::buddy::FreeLists;
 use super::free_area::{BLOCK_PAGES, MigrateType};
@@ -147,7 +148,8 @@ impl<M: Machine> Memory<M> {
 }
 
 impl<M: Machine> FreeLists<'_, M> {
-    /// Puts `pages` frames of the zone on the free lists: the first frames that were never on a free list before.
+    /// Puts the next `pages` frames of the zone on the free lists: those that follow the frames that have been online
+    /// so far.
     fn list_next(&mut self, pages: u64) {
         let zone = self.zone();
         let (start, end) = (zone.online(), zone.online() + pages);

@@ -7,7 +7,7 @@ use super::{Flags, Memory, Owner};
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order};
 
-/// The page number in the descriptor of each lent page. No other kernel page has this number.
+/// The page index in the descriptor of each lent page. It marks the page as lent: no other kernel page has this index.
 const LENT: u32 = u32::MAX;
 
 /// A block of pages that is lent to a user outside of the engine. The user returns the block by [`Memory::take_back`];
@@ -57,13 +57,13 @@ impl<M: Machine> Memory<M> {
         self.free_block(head, order);
     }
 
-    /// Returns whether the frame is a page of a lent block.
+    /// Returns whether the frame belongs to a block that is lent to a user outside of the engine, such as a driver.
     pub fn is_lent(&self, frame: FrameNumber) -> bool {
         let descriptor = &self.frames[frame];
         descriptor.is(Flags::KERNEL) && descriptor.index() == LENT
     }
 
-    /// Returns the number of pages of all blocks that are lent.
+    /// Returns the number of pages in all blocks that are lent to users outside of the engine.
     pub fn lent_pages(&self) -> u64 {
         self.lent_pages.load(Relaxed)
     }

@@ -142,8 +142,8 @@ impl List {
     }
 }
 
-/// Returns the page to which a link points; `None` for [`NO_FRAME`]. Also returns `None` for any other number that no
-/// frame has, because other kinds of lists mark their ends by other numbers in the same links.
+/// Returns the frame to which the link `page` points; `None` if no frame has this number. A list ends with
+/// [`NO_FRAME`]; other kinds of lists, which use the same links, mark their ends by other numbers that no frame has.
 const fn some(page: u32) -> Option<FrameNumber> {
     if page >= FRAMES_MAX { None } else { Some(FrameNumber(page)) }
 }

@@ -16,7 +16,7 @@ use std::fmt;
 pub enum Use {
     /// The page is free. It is on a free list or a per-CPU list, or on no list yet.
     Free,
-    /// The page is on an LRU list of files.
+    /// The page is on an LRU list of file pages.
     File,
     /// The page is on an LRU list of anonymous pages.
     Anonymous,

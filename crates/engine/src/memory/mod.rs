@@ -54,7 +54,7 @@ use zone::ReclaimState;
 /// Largest number of lruvecs. A shadow has 16 bits for the number of an lruvec.
 const LRUVECS_MAX: usize = 1 << 16;
 
-/// The gauges whose pages are charged to the memory cgroup that contains all tasks.
+/// The gauges whose sum is the number of pages that are charged to the memory cgroup with all tasks (`memory.current`).
 const CHARGED: [Gauge; 9] = [
     Gauge::NrInactiveAnon,
     Gauge::NrActiveAnon,
@@ -125,11 +125,12 @@ pub enum LayoutError {
         /// Number of nodes of the layout.
         nodes: usize,
     },
-    /// The distances between nodes are not valid.
+    /// The table of distances between nodes is not valid. It must have a row and a column for each node. A node's
+    /// distance to itself must be 10, and all other distances more than 10.
     Distances,
     /// The groups have more lruvecs than can be numbered.
     TooManyGroups {
-        /// Number of groups of the layout.
+        /// Number of memory control groups that the layout asks for, without the root group.
         groups: u16,
         /// Number of lruvecs of each group.
         lruvecs: usize,
@@ -375,8 +376,8 @@ impl<M: Machine> Memory<M> {
         NodeId(self.machine.node() as u8)
     }
 
-    /// Counts a block that was taken from `zone` in the NUMA counters of the zones (`zone_statistics`). The request for
-    /// the block preferred the zone `preferred`.
+    /// Raises the zones' NUMA counters, such as `numa_hit` and `numa_miss`, for a block that was taken from `zone`
+    /// (`zone_statistics`). `preferred` is the zone that the request for the block tries first.
     pub(crate) fn count_node(&self, preferred: &Zone<M>, zone: &Zone<M>) {
         if zone.node == preferred.node {
             zone.stat.count(ZoneEvent::NumaHit, 1);

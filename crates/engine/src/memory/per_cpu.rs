@@ -19,12 +19,13 @@ pub struct PerCpuPages {
     lists: [VecDeque<FrameNumber>; MigrateType::PER_CPU],
     count: u32,
     tuning: Tuning,
-    /// The frame up to which descriptors for the next refill were prefetched.
+    /// The page, on a free list of the zone, up to which descriptors of pages were prefetched for the next refill;
+    /// `None` if no page is left to prefetch.
     refill_from: Option<FrameNumber>,
 }
 
 impl PerCpuPages {
-    /// Returns the pages on the lists. The pages of each migrate type come with the most recently freed one first.
+    /// Returns the pages on the lists: one list for each migrate type, each from its head to its tail.
     pub fn pages(&self) -> impl Iterator<Item = FrameNumber> + '_ {
         self.lists.iter().flatten().copied()
     }

@@ -9,9 +9,10 @@ const DOUBLINGS_MAX: u32 = 5;
 /// The sizes of a zone's per-CPU lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerCpuSize {
-    /// Number of pages in a flush, and in a refill that is not doubled.
+    /// Number of pages that a flush of a per-CPU list frees, and that a refill of the list takes unless it is doubled.
     pub batch: u32,
-    /// Smallest limit on the number of pages that a CPU's lists hold, as long as kswapd does not work for the zone.
+    /// Smallest value of the limit on the number of pages on a CPU's lists. It does not apply while kswapd reclaims
+    /// because of an allocation that the zone may serve.
     pub high_min: u32,
     /// Largest limit on the number of pages that a CPU's lists hold. If it is larger than `high_min`, the lists can
     /// grow.
@@ -60,23 +61,25 @@ fn batch(managed: u64, most: u64) -> u32 {
 /// used if the sizes of the lists are fixed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tuning {
-    /// Number of pages that the lists may hold. When this number is used, it is clamped to the range from the zone's
-    /// present `high_min` to its `high_max`.
+    /// Number of pages that the CPU's lists for the zone may hold. Readers clamp it to the zone's `high_min` and
+    /// `high_max`, which may have changed since it was set.
     high: u32,
-    /// Number of times that the size of the next refill is doubled.
+    /// Number of times that a batch is doubled to get the number of pages of the next refill.
     doublings: u32,
 }
 
 impl Tuning {
-    /// Returns the number of pages that the lists may hold at present.
+    /// Returns the number of pages that the CPU's lists for the zone may hold at present: the stored limit, brought
+    /// into the bounds in `size`.
     fn high(self, size: PerCpuSize) -> u32 {
         // Not `clamp`, which panics if the smaller bound is not first; this can happen while the sizes are being
         // changed.
         self.high.min(size.high_max).max(size.high_min)
     }
 
-    /// Returns the number of pages to refill for lists that hold `count` pages. If the lists can grow, also raises
-    /// their limit by a batch, unless the zone is below its high mark (`is_scarce` returns `true`).
+    /// Returns the number of pages to take from the zone for an empty per-CPU list. `count` is the number of pages on
+    /// all lists of the CPU and zone together. If the lists can grow, also raises their limit by a batch, unless the
+    /// zone is below its high mark (`is_scarce` returns `true`).
     pub(super) fn refill(&mut self, size: PerCpuSize, count: u32, is_scarce: impl FnOnce() -> bool) -> u32 {
         if !size.can_grow() {
             return size.batch;
@@ -95,8 +98,8 @@ impl Tuning {
 
     /// Records that a page was freed to the lists. Returns the limit: the number of pages at which the lists are
     /// flushed. With [`Rule::SixBatches`] the limit is fixed. With other rules, the limit is at most four batches while
-    /// kswapd works for the zone. At other times, the limit of lists that can grow is `high_min` if the zone is below
-    /// its high mark (`is_scarce` returns `true`).
+    /// kswapd reclaims because of an allocation that the zone may serve (`kswapd_works`). At other times, the limit of
+    /// lists that can grow is `high_min` if the zone is below its high mark (`is_scarce` returns `true`).
     pub(super) fn limit_at_free(
         &mut self,
         rule: Rule,
@@ -164,7 +167,9 @@ mod tests {
         assert_eq!(tuning.limit_at_free(Rule::Tuned, size, false, || false), 1938);
     }
 
-    /// A task that reads a zone's three sizes while they are being changed may get some old and some new sizes.
+    /// A CPU's list has been tuned to 5000 pages. Then its zone gets smaller sizes, and the list's limit must follow
+    /// them. A task that reads the three sizes while they are being changed may get old and new ones mixed, such as a
+    /// `high_min` above `high_max`. The functions must accept such sizes, too.
     #[test]
     fn lists_of_a_zone_that_changes_follow_its_sizes() {
         let mut tuning = Tuning { high: 5000, doublings: 0 };

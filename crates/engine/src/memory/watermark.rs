@@ -27,7 +27,8 @@ pub struct MarkRights {
     pub harder: bool,
 }
 
-/// Number of pages of a pageblock on a machine with huge pages, the unit of `MinFree::ForHugePages`.
+/// Number of pages of a pageblock on a machine with huge pages. `MinFree::ForHugePages` keeps a number of pageblocks
+/// free.
 const PAGEBLOCK: u64 = super::free_area::BLOCK_PAGES;
 
 /// Number of migrate types whose pages may spill into another type's pageblock (`MIGRATE_PCPTYPES`).
@@ -84,7 +85,7 @@ pub fn boost_max(factor: u64, pages: u64, high: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// The values of `min_free_kbytes` for 1 to 8 GiB that mechanisms/reclaim, 3, gives.
+    /// Checks `min_free_kbytes` of machines with 1, 2, 4 and 8 GiB against the values in mechanisms/reclaim, 3.
     #[test]
     fn min_free_kbytes_follows_the_square_root_of_memory() {
         let choices = Choices { min_free: MinFree::Formula, ..Choices::default() };
@@ -93,7 +94,9 @@ mod tests {
         }
     }
 
-    /// Linux 4.6, "mm: scale kswapd watermarks in proportion to memory": marks are 0.1 % of a zone apart by default.
+    /// Computes the marks of zones with several scale factors. The distance between marks must be the larger of two
+    /// numbers: a quarter of min, and the scale factor in 1/10,000 of the zone. The default factor is 10 (Linux 4.6,
+    /// "mm: scale kswapd watermarks in proportion to memory").
     #[test]
     fn marks_of_large_zones_are_as_far_apart_as_the_scale_factor_says() {
         let of = |pages, factor| {

@@ -19,7 +19,7 @@ pub trait Element: sealed::Zeroes {}
 
 impl<T: sealed::Zeroes> Element for T {}
 
-/// Returns `n` elements of zero; returns `None` if the system does not grant the memory.
+/// Returns a slice of `n` elements that are all zero; `None` if the system does not grant the memory.
 pub(crate) fn zeroes<T: Element>(n: usize) -> Option<Box<[T]>> {
     let made = T::zeroes(n)?;
     assert_eq!(made.len(), n, "as many as were asked for");

@@ -88,7 +88,7 @@ pub struct NodeLayout {
     pub zones: Vec<ZoneLayout>,
 }
 
-/// A zone of a layout.
+/// The size and kind of one zone, in the description of a machine's memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneLayout {
@@ -110,7 +110,8 @@ pub struct ZoneLayout {
 /// The distance of a node from itself (`LOCAL_DISTANCE`).
 pub const LOCAL_DISTANCE: u8 = 10;
 
-/// Default distance between two different nodes (`REMOTE_DISTANCE`).
+/// Distance between two different nodes if the layout states no other, in the unit in which [`LOCAL_DISTANCE`] is 10
+/// (`REMOTE_DISTANCE`).
 const REMOTE_DISTANCE: u8 = 20;
 
 /// Number of pages that are put on the free lists at the start, in a layout that can grow ([`Layout::growing`]). The
@@ -128,7 +129,8 @@ impl ZoneLayout {
         Self { kind, managed_pages, spanned_pages: 0, listed_first: None }
     }
 
-    /// Returns the number of pages to which the zone may grow.
+    /// Returns the largest number of pages that the zone may have: the number at first, or the one to which it may
+    /// grow.
     #[must_use]
     pub fn span(&self) -> u64 {
         self.managed_pages.max(self.spanned_pages)
@@ -151,7 +153,8 @@ impl Layout {
         Self::of_nodes(vec![NodeLayout { zones: vec![zone] }])
     }
 
-    /// Returns a layout with the zones DMA, DMA32 and Normal on one node; empty zones are left out.
+    /// Returns a layout of one node with the zones DMA, DMA32 and Normal, of which each has the given number of managed
+    /// pages. A zone of 0 pages is left out.
     #[must_use]
     pub fn single_node(dma: u64, dma32: u64, normal: u64) -> Self {
         let zones = ZoneKind::ALL
@@ -163,13 +166,14 @@ impl Layout {
         Self::of_nodes(vec![NodeLayout { zones }])
     }
 
-    /// Returns a layout of these nodes, all at equal distance from each other.
+    /// Returns a layout of memory with the nodes `nodes`, all at equal distance from each other.
     #[must_use]
     pub const fn of_nodes(nodes: Vec<NodeLayout>) -> Self {
         Self { nodes, distances: Vec::new(), limit_pages: None, groups: 0 }
     }
 
-    /// Returns the distance from the CPUs of one node to the memory of another.
+    /// Returns the distance from the CPUs of one node to the memory of another, as `numactl --hardware` prints it: 10
+    /// for a node itself.
     #[must_use]
     pub fn distance(&self, cpu_node: usize, memory_node: usize) -> u8 {
         let default = if cpu_node == memory_node { LOCAL_DISTANCE } else { REMOTE_DISTANCE };
@@ -280,7 +284,7 @@ pub struct Zone<M: Machine> {
     pub(super) dirty_balance_reserve: AtomicU64,
     /// The fields of the zone's [`PerCpuSize`], in the order of their declaration.
     per_cpu_size: [AtomicU32; 3],
-    /// `true` while kswapd works for a request that the zone can serve.
+    /// `true` while kswapd reclaims because of a wake-up for an allocation that the zone may serve.
     #[doc(alias = "ZONE_RECLAIM_ACTIVE")]
     kswapd_works: AtomicBool,
     /// The gauges of the zone: numbers of pages that are free, dirty, on each LRU list, and others.
@@ -343,7 +347,8 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// Returns the largest value that `distance` may have: a sixteenth of the managed pages.
+    /// Returns the most pages by which the choice `mark_distance` may raise the zone's low mark (the field `distance`):
+    /// a sixteenth of the managed pages.
     pub(crate) fn distance_max(&self) -> u64 {
         self.managed() / 16
     }
@@ -372,12 +377,13 @@ impl<M: Machine> Zone<M> {
         self.online() + self.deferred()
     }
 
-    /// Returns whether kswapd works for a request that the zone can serve.
+    /// Returns whether kswapd is reclaiming now, because of a wake-up for an allocation that this zone may serve
+    /// (`ZONE_RECLAIM_ACTIVE`).
     pub(super) fn kswapd_works(&self) -> bool {
         self.kswapd_works.load(Relaxed)
     }
 
-    /// Records that kswapd begins (`true`) or ends (`false`) work for a request that the zone can serve.
+    /// Records that kswapd begins (`true`) or ends (`false`) to reclaim for an allocation that the zone may serve.
     pub(crate) fn note_kswapd(&self, works: bool) {
         self.kswapd_works.store(works, Relaxed);
     }
@@ -524,7 +530,7 @@ impl<M: Machine> Zone<M> {
         (u64::from(frame.0 - self.start.0) / BLOCK_PAGES) as usize
     }
 
-    /// Returns whether the flag is set.
+    /// Returns whether the zone has the flag `flag`.
     #[inline]
     pub fn is(&self, flag: ZoneFlag) -> bool {
         self.reclaim.flags.load(Relaxed) & flag.0 != 0

@@ -7,7 +7,8 @@ use crate::page_cache::File;
 use crate::page_cache::hazard::Held;
 use machine::{Machine, Step};
 
-/// Number of references to a folio of a file that no other task uses: one from the index, and one from the caller.
+/// Number of references to an unmapped folio of a file if only the caller uses the folio: one from the file's index,
+/// and one from the caller.
 const UNUSED: u32 = 2;
 
 impl<M: Machine> Migrate<M> {

@@ -194,8 +194,9 @@ impl<M: Machine> Migrate<M> {
         Move::Done
     }
 
-    /// Copies the bytes of the locked folio `from` to the free frames `to` and freezes `from`. Returns `false`, with
-    /// `from` not frozen, if a task is writing the folio's bytes, or if its number of references is not `references`.
+    /// Copies the bytes of the locked folio `from` to the free frames `to`, and freezes `from`. Does not freeze it, and
+    /// returns `false`, if a task is writing the folio's bytes or if the folio does not have exactly `references`
+    /// references.
     fn copy_and_freeze(&self, from: Folio, to: Folio, references: u32) -> bool {
         let old = &self.frames[from.head];
         if !old.try_latch(false) {
@@ -214,7 +215,8 @@ impl<M: Machine> Migrate<M> {
     }
 
     /// Makes a folio of the frames `to`, with the state of the frozen folio `from` and with `references` references.
-    /// The bytes are already copied. The owner's index or entries still name `from`, and `to` has no mappings yet.
+    /// The bytes are already copied. The owner's index or page-table entries still name `from`, and `to` has no
+    /// mappings yet.
     fn copy_folio_state(&self, from: Folio, to: Folio, references: u32) {
         let (old, new) = (&self.frames[from.head], &self.frames[to.head]);
         self.prepare_given_folio(to);

@@ -11,7 +11,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Returns the number of pages in all blocks.
+    /// Returns the number of pages in all these free blocks together.
     #[must_use]
     pub const fn pages(&self) -> u64 {
         self.pages
@@ -54,7 +54,7 @@ impl Targets {
         Some(head)
     }
 
-    /// Takes all blocks, those of the smallest order first.
+    /// Takes out all blocks, those of the smallest order first. Returns the first frame and the order of each.
     pub fn take_all(&mut self) -> impl Iterator<Item = (FrameNumber, Order)> + '_ {
         self.pages = 0;
         let orders = (0..).map(Order).zip(&mut self.by_order);

@@ -1,14 +1,15 @@
-//! Guesses the frame of a page of a file, from runs of pages that lie in frames in file order.
+//! Guesses the frame of a page of a file. Guesses are possible because adjacent pages of a file often lie in adjacent
+//! frames.
 //!
-//! A hit in the page cache waits for memory twice: for the page's slot in the index, and then for the page's bytes. A
-//! file that was read in order lies mostly in order in frames, because the free lists return frames in order. The
-//! difference of frame number and page number is then constant over long stretches, so the bytes can be prefetched
+//! A hit in the page cache waits for memory twice: for the page's slot in the index, and then for the page's bytes. The
+//! pages of a file that was read in order mostly lie in adjacent frames, because the free lists return frames in order.
+//! The difference of frame number and page number is then constant over long stretches, so the bytes can be prefetched
 //! before the slot has been loaded. The technique is speculative translation (Barr, Cox, Rixner: SpecTLB, ISCA 2011). A
 //! guess is only a hint: the slot decides.
 //!
-//! There is one word for each 2 MiB of a file. The words for a GiB of a file take 4 KiB, which stay in the nearest
-//! caches of the CPU. If pages are read in random order, words are rarely written: only the trust in earlier guesses
-//! falls.
+//! One word of 8 bytes holds the guess for each 2 MiB of a file. The words for a GiB of a file take 4 KiB, which stay
+//! in the nearest caches of the CPU. If pages are read in random order, words are rarely written, mostly to lower the
+//! trust in earlier guesses.
 
 use super::segments::Segments;
 use crate::memory::free_area::BLOCK_PAGES;
@@ -18,9 +19,8 @@ use machine::atomic::{AtomicU64, Ordering::Relaxed};
 /// Number of pages in a *stretch*: adjacent pages of a file for which one word stores one guess.
 const STRETCH_PAGES: u32 = BLOCK_PAGES as u32;
 
-/// Largest trust in a guess of where pages lie, in pages: half of a stretch. Each page that agrees with a guess raises
-/// the trust by one, and each page that disagrees lowers it by one. A guess with the largest trust is given up after
-/// this number of pages has disagreed.
+/// Largest `trust` of a [`Guess`], in pages: half of a stretch. A recorded page raises the trust by one if it lies in
+/// the guessed frame, and lowers it by one otherwise. So this number of pages in other frames ends any trust.
 const TRUST_MAX: u32 = STRETCH_PAGES / 2;
 
 /// A guess of where a stretch (512 adjacent pages of a file) lies in memory: the frame of the stretch's first page,
@@ -41,9 +41,9 @@ impl Guess {
         self.first as u64 | (self.trust as u64) << 32
     }
 
-    /// Returns the guess that results when another page of the stretch is recorded. `first` is the frame in which the
-    /// first page of the stretch lies if all of its pages lie in order; it is computed from the recorded page's frame.
-    /// `follows` says whether the recorded page's frame comes directly after the frame of the page before it.
+    /// Returns the guess after one more page of the stretch was recorded. `first` is the frame of the stretch's first
+    /// page that would fit the recorded page: the page's frame minus its index in the stretch. `follows` is true if the
+    /// recorded page's frame comes directly after the frame of the page before it in the file.
     const fn with_page(self, first: u32, follows: bool) -> Self {
         match (self.first == first, self.trust) {
             (true, TRUST_MAX) => self,
@@ -55,8 +55,8 @@ impl Guess {
     }
 }
 
-/// The guesses of one file. Tasks write them without a lock, so a page that one task records may be lost. This does no
-/// harm, because a guess is only a hint.
+/// For one file, the guesses of where its pages lie in memory, one for each 512 adjacent pages. Tasks update the
+/// guesses without a lock, so an update by one task may be lost. This does no harm, because a guess is only a hint.
 #[derive(Debug, Default)]
 pub(super) struct Contiguity(Segments<AtomicU64>);
 
@@ -75,8 +75,9 @@ impl Contiguity {
         }
     }
 
-    /// Returns a guess of the frame in which a page of the file lies. The guess is right if the page is in memory and
-    /// its frame is in order with its neighbours' frames. The result may be a number that no frame has.
+    /// Returns a guess of the frame in which a page of the file lies; `None` if nothing is known. The guess is right if
+    /// the page is in memory, and its frame follows the frame of the page before it. It is a hint only: the result may
+    /// be a number that no frame has.
     #[inline(always)]
     pub fn guess(&self, page: usize) -> Option<FrameNumber> {
         let stretch = STRETCH_PAGES as usize;
@@ -89,8 +90,8 @@ impl Contiguity {
 mod tests {
     use super::*;
 
-    /// Records pages in the order of `pages`. Each page, and the page before it in the file, is in the frame that
-    /// `frame_of` returns.
+    /// Calls [`Contiguity::note`] for each of `pages`, in this order. `frame_of` returns the frame in which a page of
+    /// the file is.
     fn note(contiguity: &Contiguity, pages: impl Iterator<Item = u32>, frame_of: impl Fn(u32) -> u32) {
         for page in pages {
             let before = || page.checked_sub(1).map(|page| FrameNumber(frame_of(page)));

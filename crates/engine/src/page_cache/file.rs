@@ -1,4 +1,4 @@
-//! A file: its index, the places of its blocks, and the state of its writeback.
+//! A file: the index of its pages in memory, the places of its blocks on the device, and the state of its writeback.
 
 use super::file_index::FileIndex;
 use super::segments::Segments;
@@ -18,7 +18,7 @@ enum Placement {
     /// The file is a device of its own: page `n` of the file is block `n` of this device. The file system of the
     /// operating system decides where the block is on the real disk, and the engine does not know it.
     Placed {
-        /// Number of pages that have contents on the device. Pages with larger numbers read as zeroes.
+        /// Number of pages that have contents on the device. The pages from this number on read as zeroes.
         stored_pages: AtomicU32,
     },
 }
@@ -53,8 +53,9 @@ pub struct File<M: Machine> {
     pub(crate) written_wait: M::WaitQueue,
     /// Number of syncs that wait in `written_wait`.
     pub(crate) syncs_waiting: AtomicU32,
-    /// Number of future writes of the file's pages that are to be made from copies of the pages. A change of a page
-    /// during its write sets this number to its largest value (`writeback.stable_pages = "copy-when-changed"`).
+    /// Number of future writes of the file's pages that are to be made from copies of the pages. The number is set to
+    /// its largest value when a page is changed while it is being written (`writeback.stable_pages =
+    /// "copy-when-changed"`).
     pub(crate) copies_left: AtomicU32,
     /// Number of regions that map the file; [`crate::anonymous::reverse_map`] has the regions.
     pub(crate) mapper_count: AtomicU32,
@@ -63,7 +64,8 @@ pub struct File<M: Machine> {
     /// Number of failed writes of the file (`errseq_t`). A caller that stores the number can later see whether another
     /// write has failed.
     failed_writes: AtomicU32,
-    /// The value of `failed_writes` up to which failures were reported to callers that pass no handle of the file.
+    /// Number of failed writes, of those in `failed_writes`, that were reported to callers without a handle of the file
+    /// ([`crate::access::Access::fsync`]).
     pub(crate) reported: AtomicU32,
     /// The page of the last failed write, and the code of the error.
     last_failure: AtomicU64,
@@ -79,14 +81,16 @@ pub(crate) struct FailedPages {
     pub(crate) pages: AtomicI64,
     /// Number of failed pages (pages whose last write failed) that are being written again.
     pub(crate) retried: AtomicI64,
-    /// `true` if a failed page was written successfully since the flusher last began to write failed pages again.
+    /// `true` if a write of a failed page has succeeded since the flusher last began to retry failed pages of this
+    /// file. The other failed pages may then be writable again, too.
     pub(crate) has_recovered: AtomicBool,
-    /// Number of the page at which the flusher continues when it next writes failed pages again.
+    /// Position in the file, as a page number, from which the flusher next retries failed pages: those whose last write
+    /// failed.
     pub(crate) next: AtomicU32,
 }
 
 impl FailedPages {
-    /// Returns the number of failed pages that are not being written again.
+    /// Returns the number of pages whose last write failed, and which are not being written again.
     pub(crate) fn pages(&self) -> i64 {
         self.pages.load(Ordering::Acquire)
     }
@@ -111,7 +115,8 @@ impl<M: Machine> File<M> {
         Self::with_placement(machine, id, device, FileIndex::default(), Placement::Delayed(Box::default()))
     }
 
-    /// Creates a file of `bytes` bytes that is a device of its own.
+    /// Creates a file of `bytes` bytes that has the whole device `device` to itself: page `n` of the file lies at block
+    /// `n`. The dirty limits and the flusher of the device `backing` apply to the file.
     pub(super) fn placed(machine: &M, id: u32, device: DeviceId, backing: DeviceId, bytes: u64) -> Self {
         let index = FileIndex::with_pages(pages_of(bytes));
         let placement = Placement::Placed { stored_pages: AtomicU32::new(pages_of(bytes)) };
@@ -151,7 +156,7 @@ impl<M: Machine> File<M> {
         self.length.load(Ordering::Acquire)
     }
 
-    /// Returns the number of the first page after the last page that may have a block.
+    /// Returns a page number that is above the numbers of all pages of the file that may have a block.
     pub(crate) fn end_page(&self) -> u32 {
         self.index.end().max(pages_of(self.length()))
     }
@@ -225,7 +230,8 @@ impl<M: Machine> File<M> {
         Some(blocks.get(index as usize)?.swap(NO_BLOCK, Ordering::AcqRel)).filter(|b| *b != NO_BLOCK)
     }
 
-    /// Returns whether the file is a device of its own, whose blocks are neither reserved nor freed.
+    /// Returns whether page `n` of the file always lies in block `n` of a device that holds only this file. Blocks of
+    /// such a file are neither reserved nor freed.
     pub(crate) const fn is_placed(&self) -> bool {
         matches!(self.placement, Placement::Placed { .. })
     }

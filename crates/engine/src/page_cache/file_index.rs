@@ -31,7 +31,8 @@ pub enum Miss {
     Undo,
 }
 
-/// The mark of a slot that holds a page. The slot's other bits are the number of the page's frame.
+/// The mark (the two highest bits) of a slot that holds a page. The slot's other bits are the number of the page's
+/// frame.
 const PAGE: u32 = 0b10 << 30;
 /// The mark of a slot that holds a page which is open to readers with hazard pointers.
 const OPEN: u32 = 0b11 << 30;
@@ -52,12 +53,12 @@ const fn shadow_of(stored: u32) -> Option<Shadow> {
     if stored & OPEN == SHADOW { Some(Shadow(stored & NUMBER)) } else { None }
 }
 
-/// A slot of an index.
+/// The slot of one page in a file's index. It holds the page's frame, the shadow of the page, or neither.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot<'a>(&'a AtomicU32);
 
 impl<'a> Slot<'a> {
-    /// Returns the page in the slot, if it is open to readers with hazard pointers.
+    /// Returns the page in the slot; `None` if the slot holds no page that is open to readers with hazard pointers.
     #[inline(always)]
     #[must_use]
     pub fn find_open(self) -> Option<FoundPage<'a>> {
@@ -66,17 +67,19 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// A slot of an index, and the frame that was in it.
+/// A page that a lookup has found in a file's index: the slot of the index, and the frame that the lookup read from it.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundPage<'a> {
     slot: &'a AtomicU32,
     stored: u32,
-    /// The frame that was in the slot.
+    /// The frame of the page, as read from the index slot. By now the slot may have another value
+    /// ([`Self::is_unchanged`]).
     pub frame: FrameNumber,
 }
 
 impl FoundPage<'_> {
-    /// Returns whether the page was open to readers with hazard pointers.
+    /// Returns whether readers could use the page under a hazard pointer, without a reference, at the time when the
+    /// page was found.
     #[inline(always)]
     #[must_use]
     pub const fn is_open(&self) -> bool {
@@ -90,10 +93,10 @@ impl FoundPage<'_> {
         self.slot.load(Ordering::SeqCst) == self.stored
     }
 
-    /// Takes a reference and the shared latch of the frame in one step.
+    /// Takes a reference to the found frame, and its shared latch, in one step.
     ///
-    /// After that, the method reads the slot again, because the frame may have been freed meanwhile and belong to
-    /// another page.
+    /// After that, the method reads the page's slot in the index again. If the slot has changed, the frame may have
+    /// been freed, and may hold another page.
     ///
     /// # Errors
     /// Fails with the reason why the page was not taken. After [`Miss::Undo`], the caller has to release the reference
@@ -131,13 +134,15 @@ pub struct FileIndex {
     pages: Pages,
     /// Largest page number that was ever stored in the index, plus 1.
     end: AtomicU32,
-    /// Guesses of the frames of pages. Only an index that [`FileIndex::with_pages`] made has guesses.
+    /// Guesses of the frames in which pages of the file lie. Only an index that [`FileIndex::with_pages`] made has
+    /// guesses.
     contiguity: Option<Contiguity>,
 }
 
 impl FileIndex {
     /// Creates the index of a file that is expected to have `pages` pages; the slots of these pages are found fastest.
-    /// If pages lie in frames in file order, the index learns to guess their frames ([`FileIndex::guess`]).
+    /// If consecutive pages of the file lie in consecutive frames, the index learns to guess the frames of other pages
+    /// ([`FileIndex::guess`]).
     #[must_use]
     pub fn with_pages(pages: u32) -> Self {
         Self { slots: Segments::with_head(pages as usize), contiguity: Some(Contiguity::default()), ..Self::default() }
@@ -182,29 +187,30 @@ impl FileIndex {
         self.slots.get(index).map(Slot)
     }
 
-    /// Returns the slot of a page within the length for which the index was made; `None` for other pages. This method
-    /// takes fewer instructions than [`FileIndex::slot`].
+    /// Returns the slot of a page that lies within the length for which the index was made; `None` for a page beyond
+    /// this length. This method takes fewer instructions than [`FileIndex::slot`].
     #[inline(always)]
     pub fn slot_in_head(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_in_head(index).map(Slot)
     }
 
-    /// Returns the slot of a page beyond the length for which the index was made; `None` for other pages.
+    /// Returns the slot of a page that lies beyond the length for which the index was made; `None` for a page within
+    /// this length.
     #[inline(always)]
     pub fn slot_behind(&self, index: usize) -> Option<Slot<'_>> {
         self.slots.get_behind(index).map(Slot)
     }
 
-    /// Opens a page to readers with hazard pointers. Does nothing if `frame` is not in the page's slot. The caller has
-    /// the page's shared latch.
+    /// Opens a page: from now on, readers may get the page by a hazard pointer. Does nothing if `frame` is not in the
+    /// page's slot. The caller holds the shared latch of the page.
     pub fn open(&self, index: u32, frame: FrameNumber) {
         if let Some(slot) = self.slots.get(index as usize) {
             let _ = slot.compare_exchange(PAGE | frame.0, OPEN | frame.0, Ordering::SeqCst, Ordering::Relaxed);
         }
     }
 
-    /// Closes a page to readers with hazard pointers: from now on, no reader gets the page by a hazard pointer. Returns
-    /// `false` if the page was not open, or `frame` is not in its slot.
+    /// Closes a page: from now on, no reader gets the page by a hazard pointer. Returns `false` if the page was not
+    /// open, or `frame` is not in its slot.
     pub fn close(&self, index: u32, frame: FrameNumber) -> bool {
         let close = |slot: &AtomicU32| {
             slot.compare_exchange(OPEN | frame.0, PAGE | frame.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
@@ -305,7 +311,8 @@ impl FileIndex {
         assert!(frame_of(stored) == Some(frame), "slot {index} holds {:?}, not {frame}", frame_of(stored));
     }
 
-    /// Replaces the head of a folio in the slots of all its pages, as [`FileIndex::replace`] does for one page.
+    /// Replaces the frame in the slots of all pages of a folio, from slot `index` on: the head of `from` by the head of
+    /// `to`. For each page, does what [`FileIndex::replace`] does.
     ///
     /// # Panics
     /// Panics when one of the slots does not hold `from`.
@@ -345,8 +352,8 @@ impl FileIndex {
         self.node_pages.try_get_or_make(node).is_some() && self.node_places.try_get_or_make(node).is_some()
     }
 
-    /// Returns whether the node of a page holds no page at all. If the caller does not hold the index's lock, the
-    /// answer may be out of date at once.
+    /// Returns whether the index node that page `index` of the file belongs to is missing, because no page of this node
+    /// is in memory. If the caller does not hold the index's lock, the answer may be out of date at once.
     pub(crate) fn lacks_node(&self, index: u32) -> bool {
         self.node_pages.get((index / NODE_PAGES) as usize).is_none_or(|pages| pages.load(Ordering::Relaxed) == 0)
     }
@@ -360,8 +367,8 @@ impl FileIndex {
         }
     }
 
-    /// Subtracts 1 from the page count of the index node of a page that was removed from the index. If it was the
-    /// node's last page, returns the node's place. The caller holds the lock of the index.
+    /// Subtracts 1 from the page count of an index node, after page `index` was removed from this node. If the node has
+    /// no pages left, returns its place, whose memory the caller gives back. The caller holds the lock of the index.
     pub(super) fn remove_from_node(&self, index: u32) -> Option<NodePlace> {
         let node = (index / NODE_PAGES) as usize;
         let is_last = self.node_pages.get_or_make(node).fetch_sub(1, Ordering::Relaxed) == 1;
@@ -419,7 +426,8 @@ impl FileIndex {
         self.first_present(index..u32::MAX)
     }
 
-    /// Returns the first page of a range that is in memory, with its frame. Reads no slot after the range.
+    /// Returns the first page in `pages` that is in memory, and its frame; `None` if none of these pages is in memory.
+    /// Reads no slot after the range.
     #[must_use]
     pub fn first_present(&self, pages: Range<u32>) -> Option<(u32, FrameNumber)> {
         let present = |i: usize| self.get(i as u32).map(|frame| (i as u32, frame));
@@ -519,8 +527,9 @@ mod tests {
         }
     }
 
-    /// Inserts, replaces and removes folios of orders 0 to 9. The insertion of a folio that overlaps another one fails,
-    /// and changes no slot that holds a page.
+    /// An index and a plain map get the same insertions, replacements and removals of folios of orders 0 to 9. Both
+    /// must hold the same folios after each step. The insertion of a folio that overlaps another one must fail, and
+    /// must change no slot that holds a page.
     #[test]
     fn folios_match_naive() {
         const PAGES: u32 = 2048;

@@ -43,7 +43,8 @@ use machine::{FrameNumber, Hazards, Lock, LockClass, Machine, READS_PER_COUNT, W
 /// 0.8 %. The constant was chosen, and not found by a sweep.
 pub const READS_AFTER_A_WRITE: u32 = 1024;
 
-/// The average number of reads that are counted out of [`READS_AFTER_A_WRITE`] reads.
+/// Number of counted reads after which a page that was dirty may be opened. One read in [`READS_PER_COUNT`] is counted,
+/// so this is the count that [`READS_AFTER_A_WRITE`] reads reach on average.
 const COUNTED_READS: u32 = READS_AFTER_A_WRITE / READS_PER_COUNT;
 
 const _: () = assert!(COUNTED_READS <= Flags::READS_MAX, "a page's word counts no more");
@@ -52,13 +53,13 @@ const _: () = assert!(COUNTED_READS <= Flags::READS_MAX, "a page's word counts n
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     frames: Vec<FrameNumber>,
-    /// Number of the last barrier before the pointers were read.
+    /// Number of the last memory barrier (of all threads) that was made before the hazard pointers were read.
     barrier: u32,
 }
 
 impl Held {
     /// Returns whether it is certain that no hazard pointer holds the page in `frame`. `closed_at` is the number of
-    /// barriers that had begun when the page was closed. The caller knows that the page was not opened since.
+    /// barriers that had begun when the page was last closed to hazard pointers. The page must still be closed.
     #[must_use]
     pub fn is_free(&self, frame: FrameNumber, closed_at: u32) -> bool {
         is_before(closed_at, self.barrier) && self.frames.binary_search(&frame).is_err()
@@ -95,9 +96,9 @@ impl<M: Machine> Readers<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Opens a page of a file to readers with hazard pointers. The page is marked as used often, and the caller has the
-    /// page's shared latch. Does nothing if the page is dirty, if it was read too few times since it was dirty, or if a
-    /// task waits until readers release pages.
+    /// Lets tasks read a page of a file with hazard pointers, without a reference. The page must have the marks of
+    /// frequent use, and the caller must hold the page's latch, shared. Does nothing if the page is dirty, if it was
+    /// read too few times since it was last dirty, or if a task waits until readers release pages.
     #[inline]
     pub fn open_page(&self, file: &File<M>, page: u32, frame: FrameNumber, flags: Flags) {
         if flags.has(Flags::DIRTY) || !self.machine.hazards().are_on() {
@@ -131,14 +132,15 @@ impl<M: Machine> PageCache<M> {
         }
     }
 
-    /// Returns the frames that readers hold by hazard pointers, without a new barrier. The result is reliable only for
-    /// pages that were closed before the last complete barrier began.
+    /// Returns the frames that readers hold by hazard pointers. Makes no memory barrier, so the result is reliable only
+    /// for pages that were closed before the last complete barrier began.
     fn held_at_last_barrier(&self) -> Held {
         let barrier = self.readers.barriers_done.load(Ordering::SeqCst);
         Held { frames: self.machine.hazards().published(), barrier }
     }
 
-    /// Makes a barrier and returns the frames that readers hold by hazard pointers.
+    /// Returns the frames that readers hold by hazard pointers, after a barrier that makes all earlier changes of
+    /// hazard pointers visible to the caller.
     pub fn held(&self) -> Held {
         let number = self.readers.barriers_begun.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         self.machine.hazards().barrier();
@@ -147,7 +149,8 @@ impl<M: Machine> PageCache<M> {
         Held { frames: self.machine.hazards().published(), barrier: number }
     }
 
-    /// Returns whether a hazard pointer holds a page. The caller has closed the page, or the page has left its file.
+    /// Returns whether a hazard pointer holds a page. No new one can: the caller has closed the page to such readers,
+    /// or the page has left its file.
     fn is_held(&self, frame: FrameNumber) -> bool {
         self.held().frames.binary_search(&frame).is_ok()
     }
@@ -184,7 +187,8 @@ impl<M: Machine> PageCache<M> {
         self.readers.waits.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Returns whether a task waits until readers release a page, or readers still hold a page that left its file.
+    /// Returns whether a reader that releases a page may have something to do: a task waits until readers release a
+    /// page, or a page that left its file is kept because readers still hold it.
     #[inline(always)]
     pub fn is_hazard_waited_for(&self) -> bool {
         self.readers.waits.load(Ordering::Relaxed) != 0
@@ -236,8 +240,8 @@ impl<M: Machine> PageCache<M> {
         self.frames[frame].is(Flags::HAZARD) && matches!(self.frames[frame].owner(), Owner::File(_))
     }
 
-    /// Closes pages that hazard pointers may hold, and returns the frames that are held. One barrier serves all of the
-    /// pages. The caller has references to the pages.
+    /// Closes pages, so that no further reader takes them by a hazard pointer. Returns the frames that readers still
+    /// hold by hazard pointers. One barrier serves all of the pages. The caller has references to the pages.
     pub(crate) fn close_pages(&self, pages: &[FrameNumber], owners: &mut FileOwners<M>) -> Held {
         for frame in pages {
             self.close_page(*frame, owners);

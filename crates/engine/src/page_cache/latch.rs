@@ -19,7 +19,8 @@ use machine::{FrameNumber, Machine, Nanos, Step, WaitReason, Waiting};
 /// the same page would switch contexts at each change. The time is about as long as a request to a disk takes.
 const PATIENCE: Nanos = Nanos::from_millis(1);
 
-/// The value of a queue's claim while no task has claimed the next turn. No frame has this number.
+/// The value of a wait queue's claim while no task has claimed the next turn. Otherwise the claim is the number of a
+/// frame, and no frame has this number.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 impl<M: Machine> PageCache<M> {
@@ -114,9 +115,9 @@ impl<M: Machine> PageCache<M> {
         self.machine.wake(self.page_queue(frame));
     }
 
-    /// Returns the frame of a page of a file and the frame's descriptor, with a reference and the shared latch for the
-    /// caller. Returns `None` if the page is not in memory, or has as many readers as its descriptor can count. The
-    /// calling task may sleep.
+    /// Looks up a page of a file, and takes a reference to it and its shared latch for the caller. Returns the page's
+    /// frame and the frame's descriptor. Returns `None` if the page is not in memory, or has as many readers as its
+    /// descriptor can count. The calling task may sleep.
     #[inline(always)]
     pub fn find_shared(&self, index: &FileIndex, page: u32) -> Option<(FrameNumber, &Frame)> {
         self.machine.spend(Step::IndexLookup, 1);

@@ -97,7 +97,7 @@ use table::Table;
 /// Largest number of pages that leave a file at once ([`PageCache::remove_file_pages`]).
 pub(crate) const REMOVALS_MAX: usize = 32;
 
-/// The slabs of index nodes that became empty when a folio left its file. Mostly the list is empty.
+/// The slabs of index nodes that became empty when a folio left its file. Usually there are none.
 type EmptySlabs = Vec<EmptySlab>;
 
 /// The layer (*floor*) of the engine that holds files and their cached pages.
@@ -112,7 +112,7 @@ pub struct PageCache<M: Machine> {
     next_at_queues: Vec<AtomicU32>,
     /// Pages whose last reference was dropped by a task that had looked them up; see [`PageCache::put_page_in_use`].
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
-    /// `true` if `orphans` is not empty. The flag is read without the lock.
+    /// `true` if `orphans` is not empty. The flag is read without the lock of `orphans`.
     pub(crate) has_orphans: AtomicBool,
     /// The state that all readers with hazard pointers share.
     pub(crate) readers: hazard::Readers<M>,
@@ -127,7 +127,7 @@ impl<M: Machine> Deref for PageCache<M> {
 }
 
 impl<M: Machine> PageCache<M> {
-    /// Creates this layer of the engine, without files.
+    /// Creates the page cache, a layer of the engine, without files.
     pub fn new(slab: Slab<M>, choices: Choices) -> Self {
         let machine = &slab.machine;
         Self {
@@ -299,8 +299,8 @@ impl<M: Machine> PageCache<M> {
         self.index_nodes.take(group)
     }
 
-    /// Frees a node. If the node's slab is then empty and is not kept, returns the slab's block, which the caller has to
-    /// free.
+    /// Frees the memory of an index node. If the node's slab then has no object and leaves the slab cache, returns the
+    /// slab's block, which the caller has to free.
     fn give_node(&self, place: NodePlace) -> Option<EmptySlab> {
         self.free_object(place.group, KernelMemory::SlabReclaimable, NODE_BYTES);
         self.index_nodes.give(place)
@@ -340,9 +340,9 @@ impl<M: Machine> PageCache<M> {
         self.end_removal(frame, removed)
     }
 
-    /// Removes up to [`REMOVALS_MAX`] pages of one file as [`PageCache::remove_file_page`] does, but under one hold of
-    /// the index's lock. Each page comes with the shadow that it leaves in its slot. Calls `then` with each page, and
-    /// whether it was removed.
+    /// Removes up to [`REMOVALS_MAX`] pages of `file`, each as [`PageCache::remove_file_page`] does, but takes the lock
+    /// of the file's index only once. `pages` has each page and the shadow that the page leaves in its slot, if any.
+    /// Calls `then` for each page, with `true` if the page was removed.
     pub(crate) fn remove_file_pages(
         &self,
         pages: &[(FrameNumber, Option<Shadow>)],

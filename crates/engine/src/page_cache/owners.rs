@@ -1,12 +1,12 @@
-//! Finds, for each page of a list, the file that owns the page.
+//! Finds the files that own pages, for callers that go through the pages of a list one by one.
 
 use super::{File, PageCache};
 use crate::memory::Owner;
 use machine::{FrameNumber, Machine};
 use std::sync::Arc;
 
-/// The file that was looked up last. Keeping it saves look-ups, because consecutive pages of a list mostly belong to
-/// the same file.
+/// A cache of one file: the one that was looked up last. It saves look-ups of the owners of consecutive pages of a
+/// list, because these pages mostly belong to the same file.
 pub struct FileOwners<M: Machine> {
     file: Option<Arc<File<M>>>,
 }
@@ -27,7 +27,8 @@ impl<M: Machine> FileOwners<M> {
         self.file.as_ref()
     }
 
-    /// Prefetches the slot of a page in the file that was looked up last, if the page belongs to that file.
+    /// Prefetches a page's slot in the index of the page's file. Does nothing unless this is the file that
+    /// [`Self::file_of`] returned last.
     pub fn prefetch_slot(&self, page_cache: &PageCache<M>, frame: FrameNumber) {
         let descriptor = &page_cache.frames[frame];
         if let Some(file) = &self.file

@@ -22,8 +22,9 @@ impl<M: Machine> PageCache<M> {
         &self.page_queues[queue_of(frame)]
     }
 
-    /// Returns the claim of the page's queue: the number of the page whose latch a task has claimed; `NOBODY` if there
-    /// is none. A task that has waited long claims the latch, to get it before other tasks (see [`super::latch`]).
+    /// Returns the claim in a page's wait queue: the frame number of the page whose latch a task has claimed, which may
+    /// be another page with the same queue; `NOBODY` if no latch is claimed. A task that has waited long claims the
+    /// latch, to get it before other tasks (see [`super::latch`]).
     pub(super) fn next_at_queue(&self, frame: FrameNumber) -> &AtomicU32 {
         &self.next_at_queues[queue_of(frame)]
     }

@@ -31,7 +31,7 @@ pub struct Segments<T> {
     // Pointers, not boxes in `OnceLock`s. Every hit looks an element up here. With boxes, half of the instructions of a
     // hit would handle states and lengths that are known.
     segments: [AtomicPtr<T>; SEGMENTS],
-    /// Number of elements of the head, a power of two.
+    /// Number of elements of the head (the array's first segment), a power of two.
     head: usize,
     owned: PhantomData<Box<[T]>>,
 }
@@ -53,8 +53,8 @@ impl<T> Segments<T> {
         }
     }
 
-    /// Returns the number of the segment in which an element behind the head (the first segment) lies. The number is
-    /// computed from the highest bit of the element's index.
+    /// Returns the number of the segment that holds an element. The element must not lie in the head (segment 0). The
+    /// number is computed from the highest bit of the element's index.
     const fn segment_of(&self, index: usize) -> usize {
         (index.ilog2() - self.head.trailing_zeros()) as usize + 1
     }
@@ -102,7 +102,7 @@ impl<T: Element> Segments<T> {
     }
 
     /// Returns the element at an index; `None` if the element does not lie in the head (the first segment), or the head
-    /// was not made yet.
+    /// has not been made yet.
     #[inline(always)]
     pub fn get_in_head(&self, index: usize) -> Option<&T> {
         if index >= self.head {
@@ -150,7 +150,8 @@ impl<T: Element> Segments<T> {
         Some(())
     }
 
-    /// Returns the element as [`Segments::try_get_or_make`] does, for callers that cannot handle a lack of memory.
+    /// Returns the element at an index. If the element's segment does not exist yet, makes the segment, filled with
+    /// zeroes. Called by code that cannot handle a lack of memory.
     ///
     /// # Panics
     /// Panics if the system does not grant the memory.
@@ -194,7 +195,7 @@ impl UsedParts {
         })
     }
 
-    /// Returns the number of the first used part that is at least `part` and less than `end`.
+    /// Returns the lowest number of a used part from `part` on; `None` if no part below `end` is used.
     fn next(&self, part: usize, end: usize) -> Option<usize> {
         let mut mask = u64::MAX << (part % 64);
         let mut word = part / 64;

@@ -1,4 +1,4 @@
-//! Shadows: the entries that pages leave in their slots.
+//! Shadow entries: when a page leaves memory, a shadow entry replaces it in the index of its file or of the swap cache.
 
 /// The bits that a page leaves in its slot of an index when it leaves memory. The page-replacement policy
 /// ([`crate::lru`]) chooses the bits, and gets them back when the page is read again. From the bits, the policy sees

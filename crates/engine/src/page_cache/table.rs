@@ -1,5 +1,5 @@
-//! A table that gives numbers to owners of pages. By this number, a frame's descriptor names the file or the region
-//! that owns its page.
+//! A table that gives a number to each owner of pages, which is a file or a region. The descriptor of a frame names the
+//! owner of the frame's page by this number.
 
 use crate::memory::OWNERS_MAX;
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use super::segments::Segments;
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::ops::Range;
 
-/// A property of a file's pages by which a search finds them.
+/// A tag that a page of a file may have. A search returns the pages with a given tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// The page's contents are newer than those on the device, and the flusher has to write them.
@@ -35,15 +35,15 @@ impl Tag {
 
 /// Number of pages whose bits for a tag share one word.
 const WORD_PAGES: usize = u64::BITS as usize;
-/// Number of places that one count covers directly. A place is a word or, on higher floors, a count of the floor below.
-/// A count is the number of its places that are not 0.
+/// Number of places below one count. On the lowest floor of the tower, these places are words; on a higher floor, they
+/// are counts of the next lower floor. The value of a count is the number of these places that are not 0.
 const FAN_OUT: usize = 64;
-/// Number of levels (*floors*) of the tower of counts. A count of the highest floor covers 64 GiB of a file, and the
-/// largest file has 256 counts of this floor.
+/// Number of levels (*floors*) of counts above the words of bits. A count of the highest floor covers 64 GiB of a file,
+/// and the largest file has 256 counts of this floor.
 const FLOORS: usize = 3;
 
-/// Returns the number of words (64 pages each) that one count covers on level `floor` of the tower of counts. Level 0
-/// is the lowest.
+/// Returns the number of words that one count covers on level `floor` of the tower of counts. A word has the bits of a
+/// tag for 64 pages. Level 0 is the lowest.
 const fn words_of(floor: usize) -> usize {
     FAN_OUT.pow(floor as u32 + 1)
 }
@@ -111,7 +111,7 @@ impl Tags {
         self.word(page, tag).is_some_and(|word| word.load(SeqCst) & bit_of(page) != 0)
     }
 
-    /// Returns the first page of a range that has the tag; `None` if there is none.
+    /// Returns the first page with the tag `tag` in a range of pages; `None` if no page of the range has the tag.
     pub fn first(&self, pages: Range<u32>, tag: Tag) -> Option<u32> {
         let (start, end) = (pages.start as usize / WORD_PAGES, (pages.end as usize).div_ceil(WORD_PAGES));
         let words = &self.words[tag as usize];
@@ -140,7 +140,8 @@ impl Tags {
         self.tower[floor].get(word / words_of(floor)).is_none_or(|count| count.load(SeqCst) == 0)
     }
 
-    /// Adds 1 to count `at` of floor `floor`, because a place that this count covers is about to become non-zero.
+    /// Adds 1 to the count number `at` on level `floor` of the tower, because a word or count below it is about to
+    /// become non-zero.
     fn count(&self, floor: usize, at: usize) {
         let count = self.tower[floor].get_or_make(at);
         let above = floor + 1 < FLOORS;
@@ -162,8 +163,8 @@ impl Tags {
         }
     }
 
-    /// Subtracts 1 from count `at` of floor `floor`, because a place that this count covers has become zero. Also takes
-    /// back a 1 that was added in vain, because another task made the place non-zero first and counted it.
+    /// Subtracts 1 from count `at` of floor `floor`. This is done in two cases: a place that the count covers has
+    /// become zero; or this task has counted a place as non-zero that another task made non-zero, and counted, first.
     fn discount(&self, floor: usize, at: usize) {
         let is_zero = self.tower[floor].get_or_make(at).fetch_sub(1, SeqCst) == 1;
         if is_zero && floor + 1 < FLOORS {
@@ -180,7 +181,7 @@ impl Tags {
     }
 }
 
-/// Returns the bit of a page in its word.
+/// Returns the bit that stands for a page, as a mask, in the word of the tag that has this bit.
 const fn bit_of(page: u32) -> u64 {
     1 << (page as usize % WORD_PAGES)
 }
@@ -190,7 +191,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Page numbers for tests: those at which a word or the range of a count begins or ends, and some others.
+    /// Page numbers for tests: 0, numbers near the largest page number, and numbers at or beside the first page of a
+    /// word or of the range of a count.
     const PAGES: [u32; 16] = [
         0,
         1,
@@ -242,8 +244,8 @@ mod tests {
         assert_eq!(tags.counted(), 0, "a count stayed behind");
     }
 
-    /// Threads repeatedly tag pages whose bits are in one word, and pages that one count covers. Each thread finds its
-    /// own page at once.
+    /// Each of several threads repeatedly tags a page of its own. Some of the pages share a word of bits, and some only
+    /// a count above the words. After each tagging, a search must find the page at once.
     #[test]
     fn whoever_tagged_a_page_finds_it() {
         let tags = Tags::default();

@@ -19,17 +19,19 @@ use zone::ZonePass;
 /// The result of a pass of kswapd over the zones of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodePass {
-    /// `true` if some zone that the pass worked on is not at its high mark.
+    /// `true` if at least one zone of the node is not balanced (above its high mark). A zone that was hopeless
+    /// (`all_unreclaimable`) before the pass is in most cases left out: see [`ZonePass::counts`].
     is_lacking: bool,
-    /// `true` if some zone that the pass worked on is below its min mark.
+    /// `true` if at least one of the zones that are not balanced is below its min mark. Zones without
+    /// [`ZonePass::counts`] are left out.
     is_under_min: bool,
     /// Total number of pages of the zones that the pass worked on and that are at their high mark.
     balanced_pages: u64,
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Brings a node's zones to their high marks. Returns the request that was met in the end, which may ask for less
-    /// than `request`.
+    /// Reclaims to bring a node's zones to their high watermarks. Returns the request that kswapd worked on at the end.
+    /// Its order is 0 if kswapd gave up the order of `request`, and its class zone may be lower than that of `request`.
     #[doc(alias = "balance_pgdat")]
     pub(super) fn balance_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         let _span = self.machine.span(Func::BalancePgdat);
@@ -104,7 +106,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Adds `left`, the result of a pass over one zone, to the result of the pass over the node.
+    /// Adds the result of a pass over one zone (`left`) to the result of the pass over its node (`pass`). Does nothing
+    /// if the zone does not count for the node's balance.
     fn note_zone(&self, pass: &mut NodePass, zone: &Zone<M>, control: &ScanControl, end: usize, left: ZonePass) {
         if !left.counts {
             return;
@@ -117,7 +120,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether some zone of the node that a request can use is balanced for this request.
+    /// Returns whether at least one zone is balanced for a request. Only those zones of the node are examined that the
+    /// request can use.
     pub(super) fn is_any_zone_balanced(&self, node: NodeId, request: Request) -> bool {
         let mut zones = self.zones_up_to(node, request.classzone);
         zones.any(|(_, zone)| self.is_zone_balanced(zone, request.order, 0, request.classzone))
@@ -154,8 +158,8 @@ impl<M: Machine> Reclaim<M> {
             .filter(move |(kind, _)| *kind <= classzone)
     }
 
-    /// Returns the lruvecs whose pages can serve requests of a class zone on a node. The lruvec of the highest zone
-    /// comes first. The class zone is the highest zone that a request can use.
+    /// Returns the lruvecs of the node's zones up to the zone `classzone`, the highest zone that a request may use. The
+    /// lruvec of the highest of these zones comes first.
     pub(super) fn lruvecs_of_node(&self, node: NodeId, classzone: usize) -> impl Iterator<Item = Reach<'_, M>> {
         self.lruvecs(self.zones_up_to(node, classzone).rev().map(|(_, zone)| zone))
     }

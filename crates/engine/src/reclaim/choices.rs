@@ -415,7 +415,8 @@ impl DirtyAccounting {
 }
 
 impl ForCompaction {
-    /// Returns whether the needs of compaction decide when reclaim begins and ends.
+    /// Returns whether reclaim for a block shrinks a zone only until compaction can begin there, and not at all if it
+    /// already can.
     pub(crate) const fn is_obeyed(self) -> bool {
         match self {
             Self::Obeyed | Self::ScaledByFailures => true,

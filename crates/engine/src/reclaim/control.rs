@@ -49,36 +49,39 @@ pub struct ScanControl {
     pub swappiness: Option<u64>,
     /// `true` if pages within a group's `low` protection may be taken (`memcg_low_reclaim`).
     pub breaks_low: bool,
-    /// `true` before the first pass of the reclaim, and also after a pass in which a scan freed many pages. The next
-    /// pass may then omit ageing (the inverse of `memcgs_need_aging`).
+    /// `true` if the next pass may omit ageing: before the reclaim's first pass, and after a pass in which a scan freed
+    /// many pages (the inverse of `memcgs_need_aging`).
     pub has_got_on: bool,
     /// `true` if a group was left alone because of its `low` protection (`memcg_low_skipped`).
     pub has_left_low: bool,
     /// `true` if walks visit all groups of the target's subtree, because walks that ended sooner found nothing
     /// (`memcg_full_walk`).
     pub walks_all: bool,
-    /// During a walk over the list of groups, the part of `reclaimed` that does not count as freed by this walk; `None`
+    /// During a walk over the list of groups, the number that is subtracted from `reclaimed` to get the pages that
+    /// count as freed by this walk: for kswapd, the value of `reclaimed` when the walk began; otherwise 0. `None`
     /// outside of such a walk.
     pub walk_from: Option<u64>,
     /// `true` if a scan has begun a new generation of its lruvec.
     pub has_aged: bool,
-    /// `true` if a scan tries to free whole aligned blocks. It then takes pages of a block that are in use, too, except
+    /// `true` if a scan tries to free whole aligned blocks. It then also frees recently used pages of a block, except
     /// with `LumpyReclaim::SameList`. The value becomes `false` when a page is kept that is not under writeback,
     /// because its block cannot become free. With `LumpyReclaim::ByOrder` the value stays `true`.
     pub takes_blocks: bool,
-    /// `true` if the last scan for whole blocks kept no page, except pages under writeback. Only
+    /// `true` if in the last scan for whole blocks, only pages under writeback stayed in memory. Only
     /// `LumpyReclaim::SameList` uses this.
     pub blocks_last: bool,
     /// `true` if reclaim waits for pages under writeback.
     pub waits_for_writeback: bool,
-    /// Number of pages under writeback that kswapd met for the second time in the pass (`ListStall::ReclaimThrottle`).
+    /// Number of pages that kswapd met under writeback in the present pass, and had met under writeback once before
+    /// (`ListStall::ReclaimThrottle`).
     pub met_again: u64,
     /// `true` if earlier reclaims of the request freed nothing. Reclaim then also scans zones that are marked hopeless
     /// (`all_unreclaimable`), because tasks may have released pages there after the zones were marked. If swap is full,
     /// reclaim looks for pages in the swap cache. If other tasks hold all inactive pages, reclaim looks at active
     /// pages.
     pub doubts_marks: bool,
-    /// `true` if active pages were left alone that could have become inactive (`ActiveScan::WhenLowOrRefaulted`).
+    /// `true` if a scan did not look at an active list, from which pages could have become inactive
+    /// (`ActiveScan::WhenLowOrRefaulted`).
     pub left_active: bool,
     /// `true` if the scan makes active pages inactive without the usual check. This is so after a scan that left active
     /// pages alone and freed nothing.
@@ -134,7 +137,7 @@ impl ScanControl {
     }
 
     /// Returns whether memory as a whole is short, so that reclaim may take pages of all groups. Returns `false` if
-    /// only a group is reclaimed, or if a group is at its limit.
+    /// reclaim is confined to one group, or if it runs because a group is at its limit.
     pub(super) const fn is_global(&self) -> bool {
         self.group.is_root() && !self.is_cgroup
     }

@@ -31,7 +31,7 @@ pub(crate) enum Progress {
 /// The result of a pass over the zones of a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct ZonesPass {
-    /// `true` if at least one zone was left out, because it has enough free pages for compaction.
+    /// True if the pass left out at least one zone, because the zone already has enough free pages for compaction.
     aborted: bool,
     /// Number of pages that were scanned in zones that are not hopeless. A request with `doubts_marks` also scans
     /// hopeless zones, but pages scanned there give no reason to try again.

@@ -8,7 +8,8 @@ use super::choices::WritebackMet;
 use crate::lru::Verdict;
 use machine::note::Met;
 
-/// The state of a page that reclaim examines, and the steps that reclaim has done with it.
+/// The facts by which reclaim decides on a page: the page's state, and the steps that reclaim has already taken with
+/// it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SeenPage {
     /// `true` if the page belongs to a file, not to swap.
@@ -40,7 +41,7 @@ pub struct SeenPage {
     pub is_counted: bool,
     /// The policy's verdict, once the policy was asked.
     pub verdict: Option<Verdict>,
-    /// `true` if the page was unmapped, as far as that was possible.
+    /// `true` if reclaim has already tried to unmap the page. The page may still be mapped.
     pub was_unmapped: bool,
 }
 
@@ -62,15 +63,16 @@ pub struct ScanRights {
     pub is_kswapd: bool,
     /// `true` if the scan is for a memory cgroup that is at its limit.
     pub is_cgroup: bool,
-    /// `true` if the scan waits for pages under writeback, because it wants their block as a whole.
+    /// `true` if lumpy reclaim wants to free an aligned block as a whole, and so the scan waits for the writeback of a
+    /// page in the block.
     pub waits_in_block: bool,
     /// The value of the choice `reclaim.writeback_met`.
     pub writeback_met: WritebackMet,
 }
 
 impl ScanRights {
-    /// Returns the rights that the reclaim `control` gives to its scans. `writeback_met` is the value of the choice
-    /// `reclaim.writeback_met`.
+    /// Returns the rights of the scans in a reclaim. `control` describes the reclaim, and `writeback_met` is the value
+    /// of the choice `reclaim.writeback_met`.
     pub(super) const fn of(control: &ScanControl, writeback_met: WritebackMet) -> Self {
         Self {
             may_unmap: control.may_unmap,
@@ -119,7 +121,7 @@ pub enum Fate {
 /// The reason why a page stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A write of the page has failed, and it is unknown when the page can be written.
+    /// An earlier write of the page has failed, and nothing shows when a write will succeed.
     WriteFailed,
     /// A page table maps the page.
     Mapped,
@@ -134,7 +136,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// Adds a page that stays for this reason to the counts of `met`.
+    /// Adds 1 to the count in `met` of pages that stay for this reason.
     pub(super) const fn count(self, met: &mut Met) {
         let count = match self {
             Self::WriteFailed => &mut met.write_failed,
@@ -148,7 +150,7 @@ impl Why {
     }
 }
 
-/// Decides the fate of a locked page: the next step of reclaim, or the end.
+/// Decides the next step of reclaim for a locked page. After the last step, the page is freed, or stays in memory.
 #[must_use]
 pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
     if page.write_failed && !page.under_writeback {
@@ -204,7 +206,7 @@ pub fn decide_fate(page: &SeenPage, scan: &ScanRights) -> Fate {
 pub enum Writeback {
     /// The page stays. It is marked, so that it is the next to be freed when its write ends.
     Mark,
-    /// The page stays, and is not marked now.
+    /// The page stays, and reclaim does not mark it.
     Keep,
     /// The page stays. Kswapd has met it under writeback before, in a zone full of pages under writeback. This shows
     /// that kswapd scans faster than the disk writes.
@@ -213,14 +215,14 @@ pub enum Writeback {
     Wait,
 }
 
-/// The scanner that meets a page under writeback.
+/// The kind of reclaimer that comes upon a page under writeback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetBy {
-    /// The page is met by kswapd.
+    /// Kswapd meets the page.
     Kswapd,
-    /// The page is met by a task that reclaims.
+    /// A task that reclaims meets the page.
     Task,
-    /// The page is met by a task whose memory cgroup is at its limit. The task may wait for the write of the page.
+    /// A task whose memory cgroup is at its limit meets the page. The task may wait for the write of the page.
     TaskAtLimit,
 }
 
@@ -309,7 +311,7 @@ mod tests {
         was_unmapped: false,
     };
 
-    /// A page that may be freed.
+    /// A page of a file that was not used lately, so that reclaim may free it.
     const OLD: SeenPage = SeenPage { is_counted: true, verdict: Some(Verdict::Reclaim), ..FILE };
     const OLD_ANON: SeenPage = SeenPage { is_file: false, ..OLD };
     const WRITTEN: SeenPage = SeenPage { under_writeback: true, is_counted: true, ..FILE };

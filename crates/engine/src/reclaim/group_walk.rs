@@ -18,7 +18,7 @@ enum Walk {
     /// The pass visits the groups that follow a position. All reclaimers share this position, so that each continues
     /// where the last reclaimer has stopped. With `ends_early`, the walk ends once enough pages were freed.
     Shared {
-        /// The index of the position in [`crate::lru::Lruvec::walks`].
+        /// Index of the position in [`crate::lru::Lruvec::walks`] of the lruvec of the subtree's root.
         position: usize,
         ends_early: bool,
     },
@@ -103,7 +103,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether the protection of a group lets a reclaim take its pages.
+    /// Returns whether the reclaim `control` may take pages of the group `id`, by the group's protection (`memory.min`,
+    /// `memory.low`). Records in `control` if `memory.low` keeps pages from the reclaim.
     fn may_shrink(&self, groups: &Groups<M>, id: GroupId, control: &mut ScanControl) -> bool {
         let protection = groups.update_protection(control.group, id);
         if id == control.group {
@@ -124,8 +125,8 @@ impl<M: Machine> Reclaim<M> {
     }
 
     /// Walks over the groups of the old generation in the node's list of groups, and shrinks them until enough pages
-    /// were freed (`shrink_many`). Kswapd counts only the pages that this walk freed; a task counts all pages that its
-    /// reclaim has freed.
+    /// were freed (`shrink_many`). For kswapd, only the pages that this walk has freed count. For a task, all pages
+    /// that its reclaim has freed count.
     fn shrink_listed_groups(
         &self,
         task: &mut Task,

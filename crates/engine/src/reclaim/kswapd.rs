@@ -13,8 +13,9 @@ use machine::{Func, Lock, LockClass, Machine, Nanos, Order};
 /// Length of kswapd's trial sleep. If the node is still balanced after this sleep, kswapd sleeps until it is woken.
 const TRIAL_SLEEP: Nanos = Nanos::from_millis(100);
 
-/// The time by which kswapd is to be woken before free pages would reach the min mark. The pages that are allocated in
-/// this time are added to the distance from the min mark to the low mark (`MarkDistance::ByRate`).
+/// Time that must remain, at the present rate of allocation, between kswapd's wake-up and the moment at which free
+/// pages would reach the min mark. The number of pages that are allocated in this time is added to the distance from
+/// the min mark to the low mark (`MarkDistance::ByRate`).
 ///
 /// Kswapd gets a CPU a few milliseconds after it was woken, even when other threads compete for the CPU. 2, 5, 10 and
 /// 20 ms were tried with two threads on two CPUs; the threads took 470 thousand reclaimed pages a second. With 5 ms,
@@ -64,7 +65,8 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Notes a request for kswapd. Returns whether kswapd sleeps and must be woken.
+    /// Records that kswapd is asked to free a block of order `order` in the zones up to `classzone`. Returns whether
+    /// kswapd sleeps, so that the caller must wake it.
     pub fn note(&self, order: Order, classzone: u32) -> bool {
         if self.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
             self.classzone.fetch_min(classzone, Relaxed);
@@ -74,9 +76,10 @@ impl Requests {
         self.is_sleeping.load(Relaxed)
     }
 
-    /// Notes a request of order 0 for every zone, unless a request is noted already. This request stands for tasks that
-    /// wait for the node's reserve, which lies in all zones. Without it, kswapd would go on with the class zone of its
-    /// last request. This class zone may leave out the zone that lacks pages, if a raised mark caused the last request.
+    /// Records a request of order 0 for all zones of the node, unless a request is recorded already. The request is
+    /// made on behalf of tasks that wait for the node's reserve, which is spread over all zones. Otherwise kswapd would
+    /// keep the class zone of its last request. If a raised mark caused that request, its class zone may exclude the
+    /// zone that lacks pages.
     pub fn note_waiters(&self) {
         let _ = self.highest.compare_exchange(0, ANY_CLASSZONE + 1, Relaxed, Relaxed);
     }
@@ -105,7 +108,8 @@ impl Requests {
         Request { order: Order(self.max_order.load(Relaxed) as u8), classzone }
     }
 
-    /// Returns the highest order and class zone, as [`Self::highest`] does, and forgets the requests.
+    /// Returns the highest order that was requested and the highest class zone of all requests, like [`Self::highest`],
+    /// and forgets these requests.
     fn take_highest(&self, last: usize) -> Request {
         let classzone = (self.highest.swap(0, Relaxed) as usize).checked_sub(1).unwrap_or(last);
         Request { order: Order(self.max_order.swap(0, Relaxed) as u8), classzone }
@@ -134,8 +138,9 @@ pub(super) struct NodeState<M: Machine> {
     fruitless_passes: AtomicU32,
     /// Number of consecutive times that kswapd came down to its lowest priority and freed nothing (`kswapd_failures`).
     pub failures: AtomicU32,
-    /// The time at which the watermarks were last moved, and two counts of each zone of the node at that time: the
-    /// pages allocated (`pgalloc`), and the pages used once that never joined a list (`lru_used_once`).
+    /// The time at which the watermarks were last moved, and the values that two counters of each zone of the node had
+    /// then: the number of allocated pages (`pgalloc`), and the number of pages that were used once and never joined an
+    /// LRU list (`lru_used_once`).
     marks_moved: M::Lock<(Nanos, Vec<[u64; 2]>)>,
     /// Durations of kswapd's runs of `balance_pgdat`.
     pub calls: CallTimes,
@@ -146,15 +151,15 @@ pub(super) struct NodeState<M: Machine> {
 pub struct KswapdCalls {
     /// Number of runs of `balance_pgdat` that began after the counters were reset, or were in progress then.
     pub calls: u64,
-    /// Duration of the longest run; a run in progress counts up to now.
+    /// Duration of the longest run of `balance_pgdat`. If a run is in progress, its duration is the time until now.
     pub longest: Nanos,
-    /// Sum of the durations of all calls.
+    /// Sum of the durations of all runs of `balance_pgdat`.
     pub total: Nanos,
 }
 
 impl KswapdCalls {
-    /// Adds the calls of another kswapd to these: returns the sums of the numbers and of the durations, and the longest
-    /// of all calls.
+    /// Combines the runs of `balance_pgdat` (calls) of two kswapd threads: adds their numbers, adds their total
+    /// durations, and takes the longer of the longest durations.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -165,14 +170,14 @@ impl KswapdCalls {
     }
 }
 
-/// The counters of kswapd's runs of `balance_pgdat` (calls). Only kswapd adds to the counters; [`CallTimes::take`]
-/// resets them.
+/// Counters of kswapd's calls of `balance_pgdat`: their number, their longest duration and their total duration. Only
+/// kswapd adds to the counters; [`CallTimes::take`] resets them.
 #[derive(Debug, Default)]
 pub(super) struct CallTimes {
     calls: AtomicU64,
     longest: AtomicU64,
     total: AtomicU64,
-    /// Time at which the call in progress began, ns; [`CallTimes::NONE`] if there is none.
+    /// Time at which the run of `balance_pgdat` in progress began, ns; [`CallTimes::NONE`] if none is in progress.
     began: AtomicU64,
 }
 
@@ -190,8 +195,8 @@ impl CallTimes {
         self.total.fetch_add(time, Relaxed);
     }
 
-    /// Returns the number and the durations of calls, and resets the counters. A call in progress counts up to `now`;
-    /// the next result counts it again, from `now` on.
+    /// Returns the number and the durations of kswapd's runs of `balance_pgdat` since the last call of this function. A
+    /// run in progress counts up to `now`; the next result counts it again, from `now` on.
     pub fn take(&self, now: Nanos) -> KswapdCalls {
         let goes_on = self.calls.load(Relaxed) > 0 && self.began.load(Relaxed) != Self::NONE;
         if goes_on {
@@ -225,7 +230,7 @@ impl<M: Machine> NodeState<M> {
     }
 }
 
-/// The request for which kswapd works.
+/// The request that a node's kswapd is to serve by its reclaim: an order and a class zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub order: Order,
@@ -271,9 +276,10 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns a new request at once if it is stricter than `wanted`: of a higher order, or of a lower class zone.
-    /// Otherwise tries to sleep, if the node is balanced for `achieved`, and returns the request that is noted
-    /// afterwards. If `looks` is `false`, tries to sleep without looking for a new request first.
+    /// Returns the request that kswapd works on next. A new request that is stricter than `wanted` (of a higher order,
+    /// or of a lower class zone) is returned at once. Otherwise the function first tries to sleep, which it does only
+    /// if the node is balanced for `achieved`, and then returns the request that is recorded by then. If `looks` is
+    /// `false`, it tries to sleep without looking for a new request first.
     fn next_request(&self, node: NodeId, wanted: Request, achieved: Request, looks: bool) -> Request {
         let requests = &self.node_state(node).requests;
         let mut new = Request { order: Order::ZERO, classzone: ANY_CLASSZONE as usize };
@@ -287,10 +293,10 @@ impl<M: Machine> Reclaim<M> {
         requests.take()
     }
 
-    /// Returns kswapd's next request with `KswapdRequest::Order`, which regards only the orders of requests. Returns at
-    /// once if an order above that of `wanted` was requested; otherwise tries to sleep first. After a sleep, the
-    /// returned order stays recorded while `balance_pgdat` runs. So requests of at most this order that arrive during
-    /// the run are forgotten when the run ends.
+    /// Returns the request that kswapd balances next, under the choice `KswapdRequest::Order`: only the highest order
+    /// that was requested is recorded, and no class zone. If that order is above the order of `wanted`, returns at
+    /// once; otherwise tries to sleep first. After a sleep, the returned order stays recorded while `balance_pgdat`
+    /// runs. So requests of at most this order that arrive during the run are forgotten when the run ends.
     fn next_order(&self, node: NodeId, wanted: Request) -> Request {
         let requests = &self.node_state(node).requests;
         let any = ANY_CLASSZONE as usize;
@@ -373,8 +379,8 @@ impl<M: Machine> Reclaim<M> {
         !self.releases_waiters(node) && self.is_balance_kept(node, balanced)
     }
 
-    /// Releases direct reclaimers that wait, because no task may wait for a kswapd that sleeps. Returns whether any
-    /// task waited.
+    /// Wakes the direct reclaimers that wait until the node's reserve is filled, and returns whether there were any.
+    /// Called before kswapd sleeps, because no task may wait for a sleeping kswapd.
     fn releases_waiters(&self, node: NodeId) -> bool {
         let state = self.node_state(node);
         let are_there = state.waiters.load(Relaxed) > 0;
@@ -384,9 +390,9 @@ impl<M: Machine> Reclaim<M> {
         are_there
     }
 
-    /// Wakes the kswapd of a zone's node, if kswapd sleeps and the zone is below its low mark. With
-    /// `ZoneBalance::AnyUsableZone`, the zone's low mark does not matter: kswapd is woken if no zone of the node that
-    /// the request can use is above its high mark.
+    /// Wakes the kswapd of a zone's node because of a request, if kswapd sleeps and the zone is below its low mark.
+    /// With `ZoneBalance::AnyUsableZone`, the zone's low mark does not matter: kswapd is woken if no zone of the node
+    /// that the request can use is above its high mark.
     pub(crate) fn wake_kswapd(&self, zone: &Zone<M>, order: Order, classzone: usize) {
         let state = self.node_state(zone.node);
         let is_above_low = || match self.choices.zone_balance {
@@ -423,7 +429,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether the node's reserve is used up, and kswapd may fill it.
+    /// Returns whether direct reclaim has to wait for the node's kswapd: the node's reserve
+    /// ([`Reclaim::is_reserve_ok`]) is used up, and kswapd has not failed to fill it lately.
     pub(super) fn waits_for_reserve(&self, node: NodeId) -> bool {
         let has_kswapd = !self.has_kswapd_failed(node);
         let is_in_vain = self.node_state(node).fruitless_passes.load(Relaxed) > FRUITLESS_PASSES_MAX;

@@ -31,14 +31,14 @@ impl<M: Machine> Reclaim<M> {
         Some(Blocks { order, any_list, ends_at_gap })
     }
 
-    /// Decides the fate of a batch of pages and of the other pages of their aligned blocks, and carries it out. Returns
-    /// the number of freed pages.
+    /// Frees or puts back a batch of isolated pages: pages from the tail of a list, each with the other pages of its
+    /// aligned block. Returns the number of freed pages.
     ///
-    /// Pages that are in use are freed, too, at priorities below 10, and for a costly order at every priority. With
-    /// `LumpyReclaim::ByOrder` they are freed only for a costly order; with `LumpyReclaim::SameList`, never. A task
-    /// waits for pages under writeback at priority 4 and below, and for a costly order at every priority. With
-    /// `LumpyReclaim::ByOrder`, the task waits only for a costly order, and sleeps for up to 100 ms before that. Kswapd
-    /// does not wait.
+    /// Recently used pages are freed, too, at priorities below 10, and for a costly order at every priority. With
+    /// `LumpyReclaim::ByOrder` they are freed only for a costly order; with `LumpyReclaim::SameList`, never. If pages
+    /// are left, a task in direct reclaim tries once more, and then waits for pages under writeback. It does so at
+    /// priority 4 and below, and for a costly order at every priority. With `LumpyReclaim::ByOrder`, it does so only
+    /// for a costly order, and sleeps for up to 100 ms before the second try. Kswapd does not wait.
     pub(super) fn shrink_blocks(
         &self,
         task: &mut Task,
@@ -77,8 +77,8 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Returns whether a reclaim should also take pages that are in use, to make a free block. This is so for a costly
-/// order, and at priorities below 10.
+/// Returns whether a reclaim should also take pages that are in use, to make a free block. This is so at every priority
+/// if the order is costly, and for every order at priorities below 10.
 fn is_urgent(control: &ScanControl) -> bool {
     control.order > COSTLY_ORDER || control.priority < DEF_PRIORITY - 2
 }

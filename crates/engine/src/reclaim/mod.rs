@@ -1,8 +1,8 @@
 //! Reclaim: frees memory.
 //!
-//! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background; an allocating task reclaims itself ([`direct`])
-//! when that is not enough. Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) isolates one
-//! batch of pages after the other. Reclaim decides the fate of each page ([`fate`]) and carries it out
+//! *Flow*: kswapd ([`kswapd`], [`balance`]) works in the background; when that is not enough, an allocating task does
+//! the reclaim itself ([`direct`]). Both shrink a zone ([`shrink_lruvec`]): a policy ([`crate::lru::policy`]) isolates
+//! one batch of pages after the other. Reclaim decides the fate of each page ([`fate`]) and carries it out
 //! ([`shrink_pages`]). Object caches are shrunk in proportion to page reclaim ([`shrink_slab`]). *Called by*
 //! `allocate`, and as kswapd's task. *Locks*: the page lock by try only; `lru` for each cluster, never while a page is
 //! examined. *Description*: mechanisms/reclaim, 10 to 14, 17 to 19, 22, 24.
@@ -73,7 +73,7 @@ pub struct Reclaim<M: Machine> {
 /// The state of a zone when reclaim came down to priority 0, at which whole lists are scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PriorityZero {
-    /// Time of the scan at priority 0.
+    /// Time at which reclaim reached priority 0.
     pub at: Nanos,
     /// Zone that was scanned at priority 0.
     pub zone: ZoneId,
@@ -178,15 +178,16 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Notes that a run of kswapd has reached the lowest priority. Counts a failure of the node if the run freed no
-    /// page (`reclaimed` is 0).
+    /// Counts a failure of the node if a run of kswapd that has reached the lowest scan priority freed no page
+    /// (`reclaimed` is 0).
     fn note_descent(&self, node: NodeId, reclaimed: u64) {
         if reclaimed == 0 {
             self.node_state(node).failures.fetch_add(1, Relaxed);
         }
     }
 
-    /// Returns whether the node counts as hopeless (`Hopeless::ByFailures`).
+    /// Returns whether the node counts as hopeless, because too many runs of its kswapd in a row freed no page. Always
+    /// `false` with `Hopeless::ByScan`.
     #[must_use]
     pub fn has_kswapd_failed(&self, node: NodeId) -> bool {
         match self.choices.hopeless {
@@ -195,7 +196,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether an lruvec was scanned six times over without a page going back to the free lists of its zones.
+    /// Returns whether the scans of an lruvec were in vain: reclaim scanned six times as many pages as its zones have
+    /// reclaimable pages, and meanwhile no page returned to the zones' free lists. Always `false` if reclaim counts its
+    /// failures instead ([`Hopeless::ByFailures`]).
     fn is_hopeless(&self, lruvec: &Lruvec<M>) -> bool {
         let zones = self.zones_of(lruvec);
         let reclaimable: u64 = zones.iter().map(|zone| self.reclaimable_pages(zone)).sum();
@@ -206,9 +209,10 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether the zone is marked hopeless, or kswapd would mark it. By mechanisms/reclaim, 4, direct reclaim
-    /// of Linux 3.3 and later trusts the zone's flag alone. But kswapd may sleep, because the zones for which it last
-    /// worked are balanced: the flag is then never set, and every allocating task would try endlessly.
+    /// Returns whether the zone is marked hopeless, or kswapd would mark it if it scanned the zone now. By
+    /// mechanisms/reclaim, 4, direct reclaim of Linux 3.3 and later trusts the zone's flag alone. But kswapd may be
+    /// asleep, because the zones for which it was last woken are balanced: the flag is then never set, and every
+    /// allocating task would try endlessly.
     fn looks_hopeless(&self, zone: &Zone<M>) -> bool {
         match self.choices.hopeless {
             Hopeless::ByScan => zone.is(ZoneFlag::ALL_UNRECLAIMABLE) || self.is_hopeless(self.lruvec_of(zone)),

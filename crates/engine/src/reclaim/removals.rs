@@ -1,9 +1,9 @@
-//! Batches of pages that are removed from a file's index under one hold of its lock (`page_cache.index_lock =
-//! "by-file"`).
+//! Batches of pages of one file. Reclaim takes the lock of the file's index once, and removes all pages of the batch
+//! from the index (`page_cache.index_lock = "by-file"`).
 //!
-//! Pages that may be freed wait here, locked, as long as the next pages belong to the same file. Before a task sleeps
-//! or writes, it has the waiting pages removed, so that no other task waits for their locks. Description:
-//! mechanisms/multigen, 9.2.
+//! Pages that may be freed wait in the batch, locked, until a page of another file comes or the batch is full. A task
+//! that is about to sleep or to write first removes the waiting pages, so that no other task waits for their locks.
+//! Description: mechanisms/multigen, 9.2.
 
 use super::Reclaim;
 use crate::lru::Isolated;
@@ -30,8 +30,9 @@ impl<M: Machine> Default for Removals<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Adds a locked page of `file`, which may be freed, to the pages that are removed together. If pages of another
-    /// file wait, or no more pages can wait, removes the waiting pages first.
+    /// Adds a page of `file` to the pages that wait to be removed together from their file. The page is locked, and
+    /// reclaim may free it. If the waiting pages are of another file, or no more pages can wait, removes the waiting
+    /// pages first.
     pub(super) fn remove_with_others(
         &self,
         removals: &mut Removals<M>,

@@ -21,7 +21,8 @@ struct Round {
     scanned: u64,
     /// Number of pages that this scan freed.
     reclaimed: u64,
-    /// Number of pages that were scanned since a page was last freed, including those of earlier rounds.
+    /// Number of pages that were scanned since a page was last freed. Pages of earlier scans of the same reclaim are
+    /// included.
     scanned_in_vain: u64,
 }
 
@@ -156,8 +157,9 @@ impl<M: Machine> Reclaim<M> {
         stay
     }
 
-    /// Sets flags of the zone, such as `CONGESTED`, according to `counts`, the states of a scanned list's pages, and
-    /// waits as `reclaim.list_stall` says (mechanisms/reclaim, 12.3).
+    /// Called when `taken` pages of a list were scanned. Sets flags of the zone, such as `CONGESTED`, by the numbers of
+    /// scanned pages in each state (`counts`). Then waits, if the choice `reclaim.list_stall` demands it
+    /// (mechanisms/reclaim, 12.3).
     pub(super) fn stall_after_list(
         &self,
         reach: Reach<'_, M>,
@@ -208,8 +210,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Waits after a pass over an lruvec's lists, with `ListStall::ReclaimThrottle`. Other values of `list_stall` wait
-    /// after each list instead.
+    /// If the choice `reclaim.list_stall` is `ListStall::ReclaimThrottle`, waits after a pass over all lists of an
+    /// lruvec. With the choice's other values, reclaim does not wait here: it waits after each list, or never.
     fn stall_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         match self.choices.list_stall {
             ListStall::ReclaimThrottle => self.throttle_after_pass(reach, control),

@@ -1,7 +1,7 @@
 //! Carries out the fates of isolated pages: frees, writes, keeps or activates them (`shrink_page_list`).
 //!
 //! [`decide_fate`] returns each next step, and one `match` carries it out. Reclaim never waits for a page lock.
-//! Description: mechanisms/reclaim, 13, rows "≥36".
+//! Description: mechanisms/reclaim, 13; of its variants, those marked "≥36" (since Linux 3.6).
 
 use super::choices::{LumpyReclaim, PageoutTrigger};
 use super::control::COSTLY_ORDER;
@@ -23,12 +23,12 @@ const SLOTS_AHEAD: usize = 4;
 /// Counts of the pages of one scanned list, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListCounts {
-    /// Number of dirty pages.
+    /// Number of scanned pages of the list that are dirty.
     pub dirty: u64,
     /// Number of dirty file pages whose write has not begun.
     pub unqueued_dirty: u64,
-    /// Number of pages whose device is congested, plus the number of other pages that are under writeback and were so
-    /// at an earlier scan.
+    /// Number of pages whose device is congested, plus the number of other pages that are under writeback and already
+    /// were when an earlier scan met them.
     pub congested: u64,
     /// Number of pages under writeback.
     pub writeback: u64,
@@ -36,7 +36,8 @@ pub struct ListCounts {
     pub immediate: u64,
     /// Number of pages that reclaim itself has begun to write.
     pub written: u64,
-    /// Number of pages that were freed, with every page of a folio. The other fields count a folio as one page.
+    /// Number of pages that were freed. This field counts all pages of a folio, whereas the other fields count a folio
+    /// as one page.
     pub freed: u64,
 }
 
@@ -66,7 +67,7 @@ struct PageList<M: Machine> {
     removals: Removals<M>,
     /// Pages that reclaim keeps in memory.
     survivors: Isolated,
-    /// Pages that can be freed.
+    /// Pages that were removed from their owners and are freed next.
     free: Isolated,
     /// Pages that can be freed, unless a reader turns out to hold them by a hazard pointer.
     may_be_held: Isolated,
@@ -85,7 +86,8 @@ impl<M: Machine> Default for PageList<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Decides the fate of isolated pages, oldest first, and carries it out. Returns the pages that stay.
+    /// Decides for each of the isolated pages `taken`, oldest first, what happens to it, and frees or writes it
+    /// accordingly. Returns the pages that were not freed.
     #[doc(alias = "shrink_page_list")]
     pub(super) fn shrink_pages(
         &self,
@@ -197,9 +199,10 @@ impl<M: Machine> Reclaim<M> {
         freed
     }
 
-    /// Adds a page to `survivors`, the pages that reclaim does not free. Unless the page is being written, its block
-    /// cannot become free soon. From then on, reclaim takes no more pages only to free a whole block. With
-    /// `LumpyReclaim::ByOrder`, it still does, because the requested order alone decides whether blocks are taken.
+    /// Adds a page to `survivors`, the pages that reclaim does not free. Unless the page is under writeback, the
+    /// aligned block in which it lies cannot become free soon; so from then on, this reclaim takes no more pages only
+    /// to free whole blocks. With `LumpyReclaim::ByOrder`, it still does, because there the requested order alone
+    /// decides whether blocks are taken.
     fn keep(&self, survivors: &mut Isolated, frame: FrameNumber, control: &mut ScanControl, is_written: bool) {
         survivors.push(frame);
         control.takes_blocks &= match self.choices.lumpy_reclaim {
@@ -208,7 +211,8 @@ impl<M: Machine> Reclaim<M> {
         };
     }
 
-    /// Carries out the fate of one locked page, step by step. Returns the work that remains for the page.
+    /// Decides, step by step, whether one locked page is freed, and does the steps. Returns the work that remains for
+    /// the page.
     fn shrink_page(
         &self,
         task: &mut Task,
@@ -286,7 +290,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns the facts about a page that are known before reclaim takes the first step with the page.
+    /// Returns the facts on which reclaim decides its first step with a page, such as unmapping or writing it. They are
+    /// read from the page's descriptor and its `flags`.
     fn see(&self, reach: Reach<'_, M>, frame: FrameNumber, flags: Flags) -> SeenPage {
         let under_writeback = flags.has(Flags::WRITEBACK);
         SeenPage {
@@ -319,7 +324,8 @@ impl<M: Machine> Reclaim<M> {
         self.swap_floor().choices.folios.are_whole() && self.frames.folio(frame).order < FOLIO_ORDER_MAX
     }
 
-    /// Returns whether a page is taken even if it is used, because reclaim wants the whole aligned block.
+    /// Returns whether the reclaim `control` takes pages even if they were used lately, because it wants to free whole
+    /// aligned blocks.
     fn is_taken_with_block(&self, control: &ScanControl) -> bool {
         control.takes_blocks
             && match self.choices.lumpy_reclaim {
@@ -337,7 +343,8 @@ impl<M: Machine> Reclaim<M> {
         self.unwritten()
     }
 
-    /// Treats a page under writeback as `state` says. Returns the work that remains for the page.
+    /// Carries out `state`, the decision on a page under writeback: marks the page, counts it, or waits for the write.
+    /// Returns the work that remains for the page.
     fn leave_unwritten(
         &self,
         frame: FrameNumber,
@@ -366,8 +373,8 @@ impl<M: Machine> Reclaim<M> {
         self.unwritten()
     }
 
-    /// Takes a clean page from its owner, at once or after the other pages of the list were examined. Returns the work
-    /// that remains for the page.
+    /// Takes a clean page out of its file or the swap cache. Does this now, or puts the page into `list` so that it is
+    /// taken together with other pages of its file. Returns the work that remains for the page.
     fn remove_from_owner(
         &self,
         frame: FrameNumber,
@@ -406,8 +413,8 @@ impl<M: Machine> Reclaim<M> {
         !self.frames[head].is(Flags::COMPOUND)
     }
 
-    /// Counts the state of a page before any other step, if `reclaim.dirty_accounting` says that pages are counted on
-    /// sight.
+    /// Adds a page to the counts of dirty, unqueued dirty and congested pages, before any other step of reclaim with
+    /// the page. Does nothing unless `reclaim.dirty_accounting` says that pages are counted on sight.
     fn count_on_sight(
         &self,
         is_file: bool,
@@ -438,7 +445,8 @@ impl<M: Machine> Reclaim<M> {
         counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
     }
 
-    /// Returns the outcome for a page that was met under writeback, or left to the flusher.
+    /// Returns where a page goes that reclaim found under writeback, or left for the flusher to write: to the active
+    /// list or back to its list, as `lru.unwritten_pages` says.
     fn unwritten(&self) -> Outcome {
         if self.lru().choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
     }

@@ -10,8 +10,8 @@ use crate::task::Task;
 use machine::atomic::Ordering::Relaxed;
 use machine::{Func, Machine};
 
-/// The numbers of scanned pages and of LRU pages that a request to drop all objects passes to [`Reclaim::shrink_slab`].
-/// As the two are equal, each cache is scanned as a whole.
+/// Number that a request to drop all objects passes to [`Reclaim::shrink_slab`] twice: as the number of scanned pages,
+/// and as the number of LRU pages. As the two are equal, each cache is scanned as a whole.
 const DROPPED_PART: u64 = 1000;
 
 /// A request to drop all objects ends after a round that drops at most this number of objects. The request cannot wait
@@ -23,7 +23,7 @@ const DROPPED_FEW: u64 = 10;
 pub(super) struct Dropped {
     /// Number of dropped objects.
     pub objects: u64,
-    /// Number of freed pages that count as reclaimed.
+    /// Number of pages that were freed with these objects and count towards the target of the reclaim.
     pub pages: u64,
 }
 
@@ -81,8 +81,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Frees the slabs and the file pages of dropped objects. Returns the number of freed pages that count towards
-    /// reclaim's target.
+    /// Frees the memory that is left over when slab objects (dentries, inodes) were dropped: their empty slabs, and the
+    /// page cache of dropped inodes. Returns the number of freed pages that count towards reclaim's target.
     fn free_shrunk(&self, task: &Task, kind: ObjectKind, shrunk: &Shrunk) -> u64 {
         let mut freed: u64 = shrunk.slabs.iter().map(|slab| self.free_slab(*slab)).sum();
         for group in &shrunk.groups {

@@ -1,6 +1,7 @@
-//! Reclaim from groups above their soft limits, which are a part of version 1 (mechanisms/groups, 9).
+//! Reclaim from memory control groups above their soft limits (cgroup v1, `memory.soft_limit_in_bytes`;
+//! mechanisms/groups, 9).
 //!
-//! *Called by* kswapd before it shrinks a zone or a node. Without soft limits nothing happens here.
+//! *Called by* kswapd before it shrinks a zone or a node. Does nothing if no group has a soft limit.
 
 use super::Reclaim;
 use super::control::ScanControl;
@@ -18,10 +19,10 @@ const GROUPS_MAX: usize = 3;
 const PART: u64 = 4;
 
 impl<M: Machine> Reclaim<M> {
-    /// Takes pages from the group that is farthest above its soft limit, before kswapd shrinks a zone, or the whole node
-    /// if `zone` is `None`. If nothing can be freed there, tries the next groups. Adds the freed pages to those of
-    /// `control`. With a list of groups (`multigen.memcg_lru`), frees nothing, and moves the groups to the head of their
-    /// generation.
+    /// Takes pages from the group that is farthest above its soft limit; if nothing can be freed there, from the next
+    /// groups. Kswapd calls this before it shrinks the zone `zone` or, if `zone` is `None`, the whole node. Adds the
+    /// freed pages to those of `control`. With a list of groups (`multigen.memcg_lru`), frees nothing, and moves the
+    /// groups to the head of their generation.
     #[doc(alias = "mem_cgroup_soft_limit_reclaim")]
     pub(super) fn shrink_over_soft_limit(
         &self,
@@ -54,8 +55,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Takes pages from a group and its descendants, a cluster from each at a time, until the group has lost a part of its
-    /// excess, or is no longer above its soft limit. Returns the number of freed pages.
+    /// Reclaims a cluster of pages from a group and from each of its descendants, in turns. Ends when a part of the
+    /// group's excess over its soft limit was freed, when the group is no longer above this limit, or when a turn has
+    /// freed nothing. Returns the number of freed pages.
     #[doc(alias = "mem_cgroup_soft_reclaim")]
     fn shrink_to_soft_limit(&self, task: &mut Task, groups: &Groups<M>, id: GroupId, reaches: &[Reach<'_, M>]) -> u64 {
         let wanted = groups.soft_excess(id).div_ceil(PART);

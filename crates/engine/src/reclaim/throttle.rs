@@ -1,5 +1,5 @@
-//! Waits of reclaim and its callers (mechanisms/reclaim, 17.3, 21.3, 22); from Linux 5.16 on by reason
-//! (`throttle/by_reason.rs`).
+//! The waits of reclaim and of its callers (mechanisms/reclaim, 17.3, 21.3, 22). The waits of Linux 5.16 and later,
+//! which are divided by the reason of the wait (`VMSCAN_THROTTLE_…`), are in `throttle/by_reason.rs`.
 
 mod by_reason;
 
@@ -36,7 +36,8 @@ impl<M: Machine> Drop for DirectTurn<'_, M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Returns the largest number of tasks that reclaim directly at a time; 0 for any number.
+    /// Returns the largest number of tasks that may be in direct reclaim at the same time. A result of 0 means that
+    /// there is no limit.
     fn direct_reclaimers_max(&self) -> u64 {
         let by_cpus = (self.machine.cpus() as u64).checked_div(self.choices.cpus_per_direct_reclaimer);
         match self.choices.direct_reclaimers {
@@ -100,9 +101,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Sleeps until a page that reclaim has marked to be freed is written, but at most for 10 ms. The limit is needed
-    /// because reclaim may mark a page just after the page's write has ended; then nothing wakes the task. Does not
-    /// sleep if `is_needed` returns `false`.
+    /// Sleeps until the write of some page ends that reclaim has marked to be freed, but at most for 10 ms. The limit
+    /// is needed because reclaim may mark a page just after the page's write has ended. Nothing wakes the task then.
+    /// Does not sleep if `is_needed` returns `false`.
     pub(super) fn wait_for_written(&self, reason: WaitReason, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;
@@ -113,7 +114,7 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether any page is under writeback, or is dirty and can be written.
+    /// Returns whether memory has any page that is under writeback, or that is dirty and whose last write did not fail.
     pub(super) fn is_any_to_be_written(&self) -> bool {
         self.dirty_pages() > 0
     }
@@ -163,8 +164,8 @@ impl<M: Machine> Reclaim<M> {
         min == 0 || free > min / 2
     }
 
-    /// Throttles a user's task while the node's reserve is used up. Returns whether the task was killed meanwhile, so
-    /// that reclaiming is not worth it any more.
+    /// Puts a task that is no kernel task to sleep before direct reclaim, while the node's free pages are below half of
+    /// its zones' min marks. Returns `true` if the task was killed meanwhile, so that it need not reclaim.
     pub(crate) fn throttle_direct_reclaim(&self, task: &Task, node: NodeId, gfp: Gfp) -> bool {
         if task.is_kernel || self.machine.is_killed() || !self.waits_for_reserve(node) {
             return false;

@@ -1,4 +1,5 @@
-//! Reclaim on a task's own node before it takes memory of another (`zone_reclaim`; mechanisms/reclaim, 2).
+//! Zone reclaim: before a task takes memory of another node, it reclaims on its own node (`zone_reclaim`;
+//! mechanisms/reclaim, 2).
 
 use super::{Reclaim, ScanControl};
 use crate::memory::{Gfp, Zone, ZoneFlag};
@@ -32,15 +33,17 @@ pub(crate) enum Room {
     NotTried,
     /// The requested number of pages was freed.
     Made,
-    /// Fewer pages than requested were freed.
+    /// Zone reclaim was attempted, but freed fewer pages than requested.
     NotMade,
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Reclaims pages of a zone whose free pages have fallen to the low mark, if the zone is on the task's own node and
-    /// [`super::Choices::zone_reclaim_mode`] allows it. Returns the outcome. This function may sleep.
+    /// Reclaims pages of a zone whose free pages have fallen to the low mark. Does so only if the zone is on the task's
+    /// own node and [`super::Choices::zone_reclaim_mode`] allows it. Returns whether the reclaim was attempted and
+    /// whether it freed enough. This function may sleep.
     ///
-    /// Only one task at a time reclaims in a zone. Meanwhile, other tasks take memory of another node.
+    /// Only one task at a time reclaims in a zone in this way. For other tasks the function returns [`Room::NotTried`]
+    /// meanwhile, so they allocate on another node.
     pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {
         let mode = self.choices.zone_reclaim_mode;
         if mode == 0 || self.nodes.len() == 1 || zone.node != self.local_node() || !gfp.wait || task.may_use_reserve {
@@ -86,8 +89,8 @@ impl<M: Machine> Reclaim<M> {
         Room::NotMade
     }
 
-    /// Returns whether the file pages that `mode` lets zone reclaim take are more than [`MIN_UNMAPPED_PERCENT`] of the
-    /// zone's pages.
+    /// Returns whether zone reclaim is worthwhile: it may take more than [`MIN_UNMAPPED_PERCENT`] of the zone's pages.
+    /// `mode` decides whether it may take mapped file pages and dirty ones.
     fn is_worth_zone_reclaim(&self, zone: &Zone<M>, mode: u8) -> bool {
         let gauge = |gauge| zone.gauges.get(gauge);
         let pages = if mode & RECLAIM_SWAP != 0 {

@@ -65,7 +65,7 @@ impl SlabKind {
         }
     }
 
-    /// Returns the kind of kernel memory under which a group's counters count the objects of a slab of this kind.
+    /// Returns the kind of kernel memory that this kind of slab is. A group counts its kernel memory by these kinds.
     #[must_use]
     pub const fn memory(self) -> KernelMemory {
         match self {
@@ -74,7 +74,7 @@ impl SlabKind {
         }
     }
 
-    /// Returns the allocation flags of a request for the block of a slab of this kind.
+    /// Returns the allocation flags with which a slab of this kind requests its block of pages.
     #[must_use]
     pub const fn gfp(self) -> Gfp {
         match self {
@@ -117,7 +117,8 @@ struct Slab {
     order: Order,
     /// Number of objects that fit into the slab.
     room: u32,
-    /// Number of free objects, except those that the slab's CPU has taken over.
+    /// Number of free objects. When a slab becomes the current one of a CPU, the CPU takes over the objects that are
+    /// free at this time, and [`Current::left`] counts them instead.
     free: u32,
     place: Place,
 }
@@ -138,7 +139,7 @@ struct Slabs {
     /// The list of slabs that have free objects and belong to no CPU. The key is a number that grows with each slab
     /// that is put on the list.
     partial: BTreeMap<u64, u32>,
-    /// The key in `partial` that the next slab gets when it is put on this list.
+    /// The key that the next slab gets when it is put on the list `partial`.
     next: u64,
 }
 
@@ -167,9 +168,9 @@ impl Slabs {
         (left > 0).then_some(Current { number, left })
     }
 
-    /// Takes over all free objects of a slab for a CPU, and returns them. If other tasks have freed objects of the slab
-    /// `used_up`, which the CPU has used up, takes these; otherwise takes those of a partly free slab. Returns `None`
-    /// if no slab has free objects.
+    /// Takes all free objects of one slab for a CPU that has used up the free objects of its slab, `used_up`. Takes
+    /// them from this slab again if other tasks have freed objects of it meanwhile, otherwise from a partly free slab.
+    /// Returns `None` if no slab has free objects.
     fn refill(&mut self, used_up: Option<Current>) -> Option<Current> {
         if let Some(Current { number, .. }) = used_up {
             if let Some(current) = self.take_over(number) {
@@ -217,7 +218,7 @@ impl<M: Machine> SlabCache<M> {
         self.order
     }
 
-    /// Returns whether the caller's CPU can take an object without a new block.
+    /// Returns whether the caller's CPU can take an object without a new slab from the page allocator.
     pub fn has_free(&self) -> bool {
         let current = self.current.local();
         if current.is_some_and(|current| current.left > 0) {
@@ -246,7 +247,8 @@ impl<M: Machine> SlabCache<M> {
         Some(SlabNumber(*number))
     }
 
-    /// Frees an object. If the slab is then empty and is not kept, returns its block, which the caller has to free.
+    /// Frees an object. If the slab then has no object and leaves the cache, returns the slab's block, which the caller
+    /// has to free.
     pub fn give(&self, number: SlabNumber) -> Option<EmptySlab> {
         let SlabNumber(number) = number;
         if let Some(current) = self.current.local().as_mut()

@@ -24,7 +24,7 @@ pub(crate) const NODE_BYTES: u64 = 560;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodePlace {
     slab: u32,
-    /// The group to which the node is charged.
+    /// The memory control group to which the index node is charged.
     pub(crate) group: GroupId,
 }
 
@@ -44,7 +44,7 @@ impl NodePlace {
 
 /// The slabs in which the nodes of files' indexes lie.
 pub struct IndexNodes<M: Machine> {
-    /// The cache in which the nodes lie; `None` if nodes take no memory.
+    /// The slab cache from which the nodes of indexes are allocated; `None` if nodes take no memory.
     slabs: Option<SlabCache<M>>,
     nodes: AtomicU64,
 }
@@ -58,22 +58,22 @@ impl<M: Machine> IndexNodes<M> {
         Self { slabs, nodes: AtomicU64::new(0) }
     }
 
-    /// Returns the cache in which nodes lie; `None` if nodes take no memory.
+    /// Returns the slab cache from which index nodes are allocated; `None` if index nodes take no memory.
     #[must_use]
     pub const fn slabs(&self) -> Option<&SlabCache<M>> {
         self.slabs.as_ref()
     }
 
-    /// Takes a node for a group and returns its place. If other tasks have taken the last free places in slabs, the node
-    /// gets no place in memory, because the caller holds a lock and cannot allocate a slab.
+    /// Takes an index node (`radix_tree_node`) for a group, and returns its place. If other tasks have taken the last
+    /// free objects of the slabs, the node takes no memory: the caller holds a lock, so it cannot allocate a slab.
     pub(crate) fn take(&self, group: GroupId) -> NodePlace {
         self.nodes.fetch_add(1, Relaxed);
         let slab = self.slabs.as_ref().and_then(SlabCache::take);
         NodePlace { slab: slab.map_or(NodePlace::NOWHERE, |SlabNumber(number)| number), group }
     }
 
-    /// Frees a node. If the node's slab is then empty and is not kept, returns the slab's block, which the caller has
-    /// to free.
+    /// Frees an index node. If the node's slab then has no object and leaves the slab cache, returns the slab's block,
+    /// which the caller has to free.
     pub(crate) fn give(&self, place: NodePlace) -> Option<EmptySlab> {
         self.nodes.fetch_sub(1, Relaxed);
         if place.slab == NodePlace::NOWHERE {

@@ -2,10 +2,11 @@
 //!
 //! *Holds* the caches of objects that reclaim can shrink ([`object_cache`]), the nodes of files' indexes
 //! ([`index_nodes`]), and the buffers of packets. All of them keep their slabs in one way ([`cache`]). *Flow*: a task
-//! that needs an object takes one; if no slab has a place for an object, a floor above allocates a block and adds it as
-//! a slab. A task that frees the last object of a slab gets the slab's block, and frees the block. The module is called
-//! by [`crate::page_cache`], whose indexes have nodes, and by `reclaim` and `access`. *Locks*: each cache has one lock,
-//! and no other lock is taken inside it. *Description*: mechanisms/reclaim, 19; mechanisms/balance-trial, 6.
+//! that needs an object takes one. If no slab has a place for an object, a higher layer of the engine allocates a block
+//! and adds it as a slab. A task that frees the last object of a slab gets the slab's block, and frees the block. The
+//! module is called by [`crate::page_cache`], whose indexes have nodes, and by `reclaim` and `access`. *Locks*: each
+//! cache has one lock, and no other lock is taken inside it. *Description*: mechanisms/reclaim, 19;
+//! mechanisms/balance-trial, 6.
 //!
 //! Next: [`crate::page_cache`], the pages of files.
 
@@ -32,11 +33,12 @@ pub struct Slab<M: Machine> {
     memory: Memory<M>,
     /// The section `[slab]` of the kernel file.
     pub choices: Choices,
-    /// Caches of kernel objects that can be shrunk.
+    /// The caches of the kernel objects that reclaim can free: dentries and inodes.
     pub object_caches: ObjectCaches<M>,
     /// The memory in which packets lie until they are acknowledged.
     pub socket_buffers: SlabCache<M>,
-    /// The nodes of files' indexes.
+    /// The memory of the nodes of the indexes that find a file's pages (in Linux, the nodes of the radix tree or
+    /// XArray).
     pub index_nodes: IndexNodes<M>,
 }
 

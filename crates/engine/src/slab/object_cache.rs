@@ -58,7 +58,7 @@ struct Object {
 
 #[derive(Debug, Default)]
 struct Objects {
-    /// Objects that may be dropped, oldest first.
+    /// Objects that may be dropped, by keys that ascend in the order in which objects were added.
     objects: BTreeMap<u64, Object>,
     /// The key of the next object that is added to `objects`.
     next: u64,
@@ -66,10 +66,10 @@ struct Objects {
     files: BTreeMap<u32, FileObject>,
 }
 
-/// The place of the kernel object (dentry or inode) that belongs to a file.
+/// The state of the kernel object (dentry or inode) that belongs to a file, and where the object is.
 #[derive(Clone, Copy, Debug)]
 enum FileObject {
-    /// The object is in use, at this place.
+    /// The object is marked as in use, so no shrink may drop it. It lies at this place in a slab.
     Held(Place),
     /// The object may be dropped: it is in `objects`, under this key.
     Listed(u64),
@@ -114,8 +114,8 @@ pub struct NoPlace;
 pub enum Added {
     /// The object was added.
     New,
-    /// The file has an object already, so the new one was given up. If this left its slab empty, the caller has to free
-    /// the slab.
+    /// The file already had an object, so none was added, and the place for the new object was given back. If a slab
+    /// became empty by this, it is returned here, and the caller has to free it.
     Known(Option<EmptySlab>),
 }
 
@@ -126,7 +126,8 @@ pub struct Shrunk {
     pub objects: u64,
     /// Slabs that have become empty, which the caller has to free.
     pub slabs: Vec<EmptySlab>,
-    /// The groups to which the objects were charged, one for each object that was charged to a group.
+    /// For each dropped object that was charged to a group, this group. A group occurs as often as it has dropped
+    /// objects.
     pub groups: Vec<GroupId>,
     /// Numbers of the files whose objects were dropped.
     pub files: Vec<u32>,
@@ -155,7 +156,7 @@ impl<M: Machine> ObjectCache<M> {
         &self.slabs
     }
 
-    /// Returns the number of objects that may be dropped.
+    /// Returns the number of objects in the cache. Reclaim may drop all of them.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count.load(Relaxed)

@@ -35,7 +35,7 @@ fn take_number() -> usize {
 }
 
 impl<const N: usize> Sharded<N> {
-    /// Creates counters that are all 0, in `rows` rows, rounded up to a power of two.
+    /// Creates counters that are all 0. The number of their rows is `rows`, rounded up to a power of two.
     ///
     /// # Panics
     /// Panics when `rows` is 0.

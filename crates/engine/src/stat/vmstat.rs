@@ -98,8 +98,8 @@ pub enum Event {
     /// `compact_run_contended`: runs of compaction that ended because other tasks waited for a lock or for the CPU.
     /// Linux does not have this counter.
     CompactRunContended,
-    /// `compact_captured`: blocks that a run of compaction took for its request before another task could
-    /// (`compact.capture`). Linux does not have this counter.
+    /// `compact_captured`: free blocks that a run of compaction took for the request that had started the run, before
+    /// other tasks could allocate them (`compact.capture`). Linux does not have this counter.
     CompactCaptured,
     /// `compact_skip_ahead`: times that a free scanner jumped to the position of another free scanner
     /// (`compact.start`). Linux does not have this counter.
@@ -370,11 +370,11 @@ impl ZoneEvent {
         !self.is_of_workingset() && !self.is_of_nodes()
     }
 
-    /// The counters of anonymous pages that refaulted, were activated, and were restored.
+    /// The counters `workingset_refault_anon`, `workingset_activate_anon` and `workingset_restore_anon`.
     pub const WORKINGSET_ANON: [Self; 3] =
         [Self::WorkingsetRefaultAnon, Self::WorkingsetActivateAnon, Self::WorkingsetRestoreAnon];
 
-    /// The counters of file pages that refaulted, were activated, and were restored.
+    /// The counters `workingset_refault_file`, `workingset_activate_file` and `workingset_restore_file`.
     pub const WORKINGSET_FILE: [Self; 3] =
         [Self::WorkingsetRefaultFile, Self::WorkingsetActivateFile, Self::WorkingsetRestoreFile];
 
@@ -413,8 +413,8 @@ impl ZoneEvent {
         })
     }
 
-    /// Returns the name of the event's counter in zones of one kind. `kind` is the number of the kind
-    /// ([`crate::memory::ZoneKind`]).
+    /// Returns the name of the counter of this event in zones of one kind. If the event is counted for each kind, the
+    /// name ends in the kind, as in `pgalloc_normal`. `kind` is the number of the kind ([`crate::memory::ZoneKind`]).
     #[must_use]
     pub fn name_in(self, kind: usize) -> String {
         if self.is_named_by_kind() {
@@ -616,7 +616,8 @@ pub struct Gauges {
 struct Alone(AtomicU64);
 
 impl Gauges {
-    /// Creates gauges that are all 0, in `rows` rows ([`Sharded`]).
+    /// Creates gauges with the value 0. Each gauge is kept in `rows` rows ([`Sharded`]), so that threads can count
+    /// without sharing cache lines.
     #[must_use]
     pub fn new(rows: usize) -> Self {
         Self { free: Alone::default(), counters: Sharded::new(rows) }

@@ -21,7 +21,7 @@ const CACHE: u16 = 1 << 15;
 #[derive(Debug)]
 struct Numbers {
     words: Box<[u64]>,
-    /// A bit for each word of the set: 1 if the set has a number in the word.
+    /// A bit for each word of `words`: 1 if the word is not 0, that is, if a number of the set has its bit in the word.
     has_any: Box<[u64]>,
 }
 
@@ -50,7 +50,7 @@ impl Numbers {
         self.has_any[above] = if has_any { self.has_any[above] | bit } else { self.has_any[above] & !bit };
     }
 
-    /// Returns the smallest number of the set that is at least `from`; `None` if there is none.
+    /// Returns the smallest member of the set that is at least `from`; `None` if there is none.
     fn next(&self, from: u32) -> Option<u32> {
         let word = from as usize / 64;
         let here = self.words.get(word)? & u64::MAX << (from % 64);
@@ -81,7 +81,7 @@ pub struct Slots {
     freed: Vec<GroupId>,
     /// Slots that neither a page table nor the swap cache uses.
     unused: Numbers,
-    /// Slots that only the swap cache uses.
+    /// Slots that the swap cache uses, and no page table.
     only_cached: Numbers,
     free: u32,
     lowest: u32,
@@ -91,7 +91,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Creates the state of `slots` slots. All slots are free except slot 0, which is never used.
+    /// Creates the state of a swap area with `slots` slots. All slots are free except slot 0, which is never used.
     #[must_use]
     pub fn new(slots: u32) -> Self {
         Self {
@@ -108,8 +108,8 @@ impl Slots {
         }
     }
 
-    /// Returns the slots with an additional table: it records, for each slot, the control group to which the slot is
-    /// charged.
+    /// Adds a table that records, for each slot, the control group to which the slot is charged. At first this is the
+    /// root group for all slots.
     #[must_use]
     pub fn with_owners(self) -> Self {
         Self { owners: vec![0; self.uses.len()].into_boxed_slice(), ..self }
@@ -121,8 +121,8 @@ impl Slots {
         self.owners.get(slot as usize).map_or(GroupId::ROOT, |owner| GroupId(*owner))
     }
 
-    /// Returns, for each slot in order, the control group to which the slot is charged. Returns nothing if memory has
-    /// no groups.
+    /// Returns the control groups to which the slots are charged, in order of the slots. The iterator is empty if
+    /// memory has no groups.
     pub(crate) fn owners(&self) -> impl Iterator<Item = GroupId> + '_ {
         self.owners.iter().map(|owner| GroupId(*owner))
     }
@@ -149,7 +149,7 @@ impl Slots {
         self.uses.len().saturating_sub(1) as u32
     }
 
-    /// Returns how many page-table entries hold a slot.
+    /// Returns the number of page-table entries that refer to a swap slot.
     #[must_use]
     pub fn uses(&self, slot: u32) -> u16 {
         self.uses[slot as usize] & !CACHE
@@ -161,7 +161,7 @@ impl Slots {
         self.uses[slot as usize] & CACHE != 0
     }
 
-    /// Returns whether neither a page table nor the cache uses the slot.
+    /// Returns `true` if neither a page table nor the swap cache uses the slot.
     #[must_use]
     pub fn is_free(&self, slot: u32) -> bool {
         self.uses[slot as usize] == 0
@@ -261,20 +261,20 @@ impl Slots {
         }
     }
 
-    /// Records that one page table more refers to the slot.
+    /// Records one more reference to the slot from a page table.
     pub fn duplicate(&mut self, slot: u32) {
         assert!(self.uses[slot as usize] != 0, "swap slot {slot} is free");
         self.set_uses(slot, self.uses[slot as usize] + 1);
     }
 
-    /// Records that one page table fewer refers to the slot. Returns whether the slot is free now.
+    /// Removes one reference to the slot from a page table. Returns whether the slot is free now.
     pub fn release(&mut self, slot: u32) -> bool {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
         self.set_uses(slot, self.uses[slot as usize] - 1);
         self.note_free(slot)
     }
 
-    /// Records that the swap cache uses a slot again, for a read.
+    /// Records that the swap cache uses a slot, because the slot's page is about to be read into memory.
     pub fn set_cached(&mut self, slot: u32) {
         self.set_uses(slot, self.uses[slot as usize] | CACHE);
     }
@@ -304,7 +304,7 @@ impl Slots {
 /// A slot that [`Slots::take`] found, or the first slot of a block that [`Slots::take_block`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundSlot {
-    /// Number of the slot.
+    /// Number of the found slot in its swap area.
     pub slot: u32,
     /// `true` if the slot was free and is taken for the caller; `false` if only the swap cache uses the slot.
     pub is_free: bool,
@@ -320,7 +320,7 @@ pub struct SwapArea<M: Machine> {
     pub first_block: u64,
     /// The use counts and owners of the slots.
     pub slots: M::Lock<Slots>,
-    /// The swap cache: the pages that have a slot, by slot.
+    /// The swap cache: for each slot, the page in memory that has this slot, if there is one.
     pub cache: FileIndex,
     /// The lock under which the swap cache is changed.
     pub i_pages: M::Lock<()>,
@@ -381,13 +381,13 @@ impl<M: Machine> SwapArea<M> {
         result
     }
 
-    /// Returns the number of the device's block that belongs to a slot.
+    /// Returns the number of the block of the device that holds the contents of a slot.
     #[must_use]
     pub const fn block(&self, slot: u32) -> u64 {
         self.first_block + slot as u64
     }
 
-    /// Returns the page of a slot in the swap cache; `None` if there is none.
+    /// Returns the page of the swap cache that holds the contents of a slot; `None` if there is none.
     #[must_use]
     pub fn cached(&self, slot: u32) -> Option<FrameNumber> {
         self.cache.get(slot)

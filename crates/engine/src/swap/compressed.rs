@@ -29,8 +29,8 @@ impl<M: Machine> Compressed<M> {
 }
 
 impl<M: Machine> Swap<M> {
-    /// Calls `change` with the slots under their lock. Afterwards, slots that became free are uncharged, and their
-    /// memory is freed.
+    /// Calls `change` with the swap slots, whose lock is held meanwhile. Then uncharges the slots that became free from
+    /// their groups, and frees the memory that compressed swap no longer needs for them.
     pub(crate) fn with_slots<R>(&self, change: impl FnOnce(&mut Slots) -> R) -> R {
         let (result, freed) = self.swap.with_slots(&self.machine, |slots| (change(slots), slots.take_freed()));
         freed.into_iter().for_each(|group| self.uncharge_swap(group, 1));

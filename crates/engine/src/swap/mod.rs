@@ -214,8 +214,8 @@ impl<M: Machine> Swap<M> {
         self.swap.free_slots() > 0 && self.groups.as_ref().is_none_or(|groups| groups.swap_room(group) > 0)
     }
 
-    /// Takes a free aligned block of slots and returns its first slot; returns `None` if no block is free, or if there
-    /// is no memory for the pages that will be stored there.
+    /// Takes a free aligned block of slots and returns its first slot. Returns `None` if no block is free, or if swap
+    /// is compressed and gets no memory for the contents of more slots.
     fn take_swap_block(&self, order: Order) -> Option<u32> {
         let found = self.with_slots(|slots| slots.take_block(order))?;
         self.machine.spend(Step::SwapSlot, found.looked_at);
@@ -226,9 +226,9 @@ impl<M: Machine> Swap<M> {
         has_memory.then_some(found.slot)
     }
 
-    /// Takes a free slot and returns it; returns `None` if no slot is free, or if there is no memory for the page that
-    /// will be stored there. When swap is more than half full, the method may free a slot that only the swap cache uses
-    /// (mechanisms/reclaim, 20.1).
+    /// Takes a free slot and returns it. Returns `None` if no slot is free, or if swap is compressed and gets no memory
+    /// for the contents of one more slot. When swap is more than half full, the method may free a slot that only the
+    /// swap cache uses (mechanisms/reclaim, 20.1).
     fn take_swap_slot(&self) -> Option<u32> {
         let mut or_cached = self.swap.is_nearly_full();
         loop {
@@ -262,9 +262,9 @@ impl<M: Machine> Swap<M> {
         is_freed
     }
 
-    /// Adds a locked page to the swap cache at `slot`, with a reference for the cache. Returns the shadow that was in
-    /// this place of the cache. If the slot was free before, the shadow says nothing about this page, because it is
-    /// left from the slot's last page.
+    /// Adds a locked page to the swap cache at `slot`, with a reference for the cache. Returns the shadow that the
+    /// cache had at `slot`. If the slot was free until now, this shadow is of another page, the last one that the slot
+    /// held, and says nothing about the page that is added.
     ///
     /// # Errors
     /// Fails with the head of a folio that is already in the swap cache at one of the slots.

@@ -9,9 +9,9 @@ use std::ops::Range;
 /// Number of faults after which the size of a region's window (the slots that a fault reads together) is judged again.
 const TRIAL_FAULTS: u32 = 4;
 
-/// The window of a region: the number of slots that its faults read together. The window is only an estimate:
-/// concurrent faults may overwrite each other's counts, and neighbours in swap may be pages of another region, whose
-/// faults then count as uses.
+/// The swap readahead of a region. Its *window* is the number of neighbouring swap slots that a fault in the region
+/// reads. The window's size is only an estimate: concurrent faults may overwrite each other's counts, and a slot of the
+/// window may hold a page of another region, whose fault then counts as a use of the page that was read ahead.
 #[derive(Debug)]
 pub(crate) struct SwapWindow {
     /// Binary logarithm of the number of slots that are read together. Before the first fault the value is `u32::MAX`,
@@ -21,10 +21,10 @@ pub(crate) struct SwapWindow {
     ahead: AtomicU32,
     /// Number of pages that were read ahead since the size of the window was last judged, and were used soon after.
     used: AtomicU32,
-    /// The slots of the last windows. Each element has the first slot of a window in its upper half, and the end of the
-    /// window's slots in its lower half.
+    /// The ranges of slots that were read together last, one in each element: the range's first slot in the upper half,
+    /// and the slot after the range in the lower half.
     recent: [AtomicU64; TRIAL_FAULTS as usize],
-    /// Number of windows that were read so far.
+    /// Number of windows (slots that a fault reads together) that the region's faults have read so far.
     windows: AtomicU32,
     /// The page of the last fault that read from swap.
     last: AtomicU32,
@@ -39,9 +39,10 @@ impl Default for SwapWindow {
 }
 
 impl SwapWindow {
-    /// Returns the logarithm of the number of slots to read for a fault on `page`, at most `log_max`. A window grows if
-    /// half of the pages that it read ahead were used soon; otherwise it shrinks, down to one slot. A window of one
-    /// slot grows if `page` is next to the page of the previous fault.
+    /// Returns the binary logarithm of the number of slots to read for a fault on `page`; it is at most `log_max`.
+    /// After [`TRIAL_FAULTS`] faults with the same window, the window grows if at least half of the pages that were
+    /// read ahead have been used; otherwise it shrinks, down to one slot. A window of one slot grows at once if `page`
+    /// is next to the page of the previous fault.
     pub(crate) fn next(&self, log_max: u32, page: u32) -> u32 {
         let last = self.last.swap(page, Relaxed);
         if log_max == 0 {
@@ -65,7 +66,8 @@ impl SwapWindow {
         next
     }
 
-    /// Records that the slots `slots` are read together, and that `ahead` of them are read ahead.
+    /// Records a window: the swap slots `slots`, which are looked at for one fault. Of the pages in these slots,
+    /// `ahead` pages are read ahead: they were not in memory yet, and the fault did not ask for them.
     pub(crate) fn note_read(&self, slots: &Range<u32>, ahead: u32) {
         self.ahead.fetch_add(ahead, Relaxed);
         let nth = self.windows.fetch_add(1, Relaxed) as usize;
@@ -73,8 +75,9 @@ impl SwapWindow {
         self.recent[nth % self.recent.len()].store(ends, Relaxed);
     }
 
-    /// Records that a page that was read ahead has been used. Only pages of the last windows count, because many pages
-    /// that were read in random order are also used sooner or later, like any page that stays in memory.
+    /// Records the use of a page that was read ahead, if the page's slot is in one of the last four windows. A later
+    /// use does not count, because it would not show that reading ahead helped: a page that stays in memory is likely
+    /// to be used at some time, even if the region is touched at random.
     pub(crate) fn note_used(&self, slot: u32) {
         let has_slot = |ends: u64| (ends >> 32) as u32 <= slot && slot < ends as u32;
         let is_recent = self.recent.iter().any(|window| has_slot(window.load(Relaxed)));
@@ -86,8 +89,8 @@ impl SwapWindow {
 mod tests {
     use super::*;
 
-    /// Runs `faults` faults, each `step` pages after the fault before it. Of each hundred pages that a window reads
-    /// ahead, `used` pages are used. Returns the logarithm of the window of each fault.
+    /// Simulates `faults` faults that read from swap. Consecutive faults are `step` pages apart. Of each hundred pages
+    /// that are read ahead, `used` pages are used. Returns the binary logarithm of the window's size for each fault.
     fn windows(window: &SwapWindow, faults: u32, used: u32, step: u32) -> Vec<u32> {
         let fault = |nth: u32| {
             let log = window.next(3, nth * step);

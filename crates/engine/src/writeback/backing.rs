@@ -35,7 +35,7 @@ pub struct Backing<M: Machine> {
     delayed: AtomicU64,
     /// Number of dirty pages of the device's files.
     pub(crate) dirty: AtomicI64,
-    /// Number of pages of the device's files that are under writeback.
+    /// Number of pages under writeback that belong to the device's files.
     pub(crate) writeback: AtomicI64,
     /// The record of the dirty pages whose last write failed.
     pub(crate) failed_files: FailedFiles,
@@ -51,7 +51,8 @@ pub struct Backing<M: Machine> {
     pub(crate) dirty_waits: DirtyWaits<M>,
     /// Estimates of the device's speed and of its writers' rates.
     pub(crate) bandwidth: M::Lock<Bandwidth>,
-    /// Counts and estimates by memory control group.
+    /// For each memory control group, the numbers of its pages that were dirtied and written on this device, and
+    /// estimates of the rates at which they were written and its writers may dirty pages.
     pub(crate) of_groups: OfGroups<M>,
     /// `true` if too many pages were dirty when a writer last checked (`bdi->dirty_exceeded`).
     pub(crate) dirty_exceeded: AtomicBool,
@@ -69,8 +70,8 @@ pub struct Backing<M: Machine> {
 }
 
 impl<M: Machine> Backing<M> {
-    /// Creates the state that writeback keeps about a device. No page of the device is dirty at first.
-    /// There may be `groups` memory control groups.
+    /// Creates the state that writeback keeps about a device. No page of the device is dirty at first. The number of
+    /// memory control groups is at most `groups`.
     pub(super) fn new(machine: &M, device: DeviceId, layout: &DeviceLayout, groups: usize) -> Self {
         let total_blocks = layout.file_blocks.end - layout.file_blocks.start;
         Self {
@@ -126,7 +127,8 @@ const BACKINGS_MAX: usize = 64;
 pub struct Backings<M: Machine>(Box<[OnceLock<Backing<M>>]>);
 
 impl<M: Machine> Backings<M> {
-    /// Creates the devices of `devices`, numbered from 0, for a memory with at most `groups` memory control groups.
+    /// Creates the writeback state of each device in `devices`, for a memory with at most `groups` memory control
+    /// groups. The devices get the numbers from 0 on.
     ///
     /// # Panics
     /// Panics when there are more devices than [`BACKINGS_MAX`].
@@ -211,9 +213,9 @@ impl<M: Machine> Writeback<M> {
         true
     }
 
-    /// Reserves blocks, as [`Writeback::reserve_blocks`] does, for a folio that becomes dirty once more, but does not
-    /// check that the device has free blocks. Only the folio's pages after the end of the file have no block, and these
-    /// pages need a block only if the file grows.
+    /// Reserves a block for each page in a folio, except pages that have one already. The folio becomes dirty once
+    /// more. Does not check that the device has free blocks: only pages after the end of the file have no block, and
+    /// these pages need a block only if the file grows.
     pub(crate) fn reserve_blocks_again(&self, file: &File<M>, head: FrameNumber) {
         let blocks = self.pages_without_block(file, head).count() as u64;
         self.backing(file.backing).delayed.fetch_add(blocks, Relaxed);

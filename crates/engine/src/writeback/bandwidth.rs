@@ -60,7 +60,7 @@ pub struct Sample {
     pub dirtied: u64,
     /// Number of pages that were written to the device since the machine started.
     pub written: u64,
-    /// Number of pages of all devices that are dirty or under writeback.
+    /// Number of pages that are dirty or under writeback, over all devices.
     pub dirty: u64,
     /// Number of the device's pages that are dirty or under writeback.
     pub device_dirty: u64,
@@ -138,7 +138,8 @@ impl Bandwidth {
         self.balanced = balanced;
     }
 
-    /// Returns the rate at which a writer may dirty pages at a position, in pages a second.
+    /// Returns the rate at which a writer may dirty pages, in pages a second. `position` is the factor by which the
+    /// base rate is multiplied, in units of 1/1024.
     #[must_use]
     pub const fn rate_at(&self, position: u64) -> u64 {
         (self.ratelimit * position) >> SHIFT

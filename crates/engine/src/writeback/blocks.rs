@@ -11,16 +11,16 @@ pub struct FreeBlocks {
 }
 
 impl FreeBlocks {
-    /// Creates the free blocks of a device on which all blocks of `range` are free.
+    /// Creates the record of a device's free blocks. At first, all blocks of `range` are free.
     #[must_use]
     pub fn new(range: std::ops::Range<u64>) -> Self {
         Self { extents: BTreeMap::from([(range.start, range.end - range.start)]) }
     }
 
-    /// Takes up to `blocks` contiguous blocks. The blocks begin at `goal` if this block is free. Otherwise the blocks
-    /// are taken from the first of the next 64 extents after `goal` that is long enough for all; if there is none, from
-    /// the next extent after `goal`; and if there is none, from the first extent of the device. Returns the first block
-    /// and the number of blocks taken; returns `None` if the device is full.
+    /// Takes up to `blocks` contiguous blocks from a free extent. If the block `goal` is free, they begin there.
+    /// Otherwise the extent is the first after `goal` with enough blocks, among the next 64. If none of these is long
+    /// enough, it is the next one after `goal`; if no extent is left after `goal`, it is the first of the device.
+    /// Returns the first block and the number of blocks taken; returns `None` if the device is full.
     pub fn take(&mut self, goal: u64, blocks: u64) -> Option<(u64, u64)> {
         let (start, length) = self.find(goal, blocks)?;
         let from = start.max(goal.min(start + length - 1));

@@ -43,7 +43,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Makes a copy of a page and returns its frame; returns `None` if no page is free above the low mark.
+    /// Copies a page into a new frame and returns this frame. Returns `None`, and copies nothing, if the zone has no
+    /// free page above its low mark.
     fn copy_to_write(&self, frame: FrameNumber) -> Option<FrameNumber> {
         let zone = self.zone_of(frame);
         self.machine.spend(Step::WatermarkCheck, 1);

@@ -112,7 +112,8 @@ choices! {
 }
 
 impl StablePages {
-    /// Returns whether a page must not change while it is written.
+    /// Returns whether the contents that are being written stay stable: stores to a page under writeback wait, or a
+    /// copy of the page is written.
     pub(crate) const fn holds_still(self) -> bool {
         match self {
             Self::No => false,

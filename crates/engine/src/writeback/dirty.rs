@@ -104,7 +104,8 @@ impl<M: Machine> Writeback<M> {
         self.start_retry(file, frame);
     }
 
-    /// Ends the write of a page, which may then be freed or written again. `interrupt` calls this.
+    /// Ends the write of a page, which may then be freed or written again. Called by the handler of the disk interrupt
+    /// (module `interrupt`).
     pub(crate) fn end_writeback(&self, frame: FrameNumber, file: Option<&File<M>>) {
         let (descriptor, pages) = (&self.frames[frame], self.frames.pages(frame));
         match file {
@@ -134,7 +135,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Records that a page of a file was written. `interrupt` calls this before the page's writeback ends.
+    /// Records that a page of a file was written without an error. `interrupt` calls this function before the page's
+    /// writeback ends.
     pub(crate) fn end_good_write(&self, file: &File<M>, frame: FrameNumber) {
         file.note_stored(self.frames[frame].index() + self.pages_to_write(file, frame) - 1);
         self.end_good_retry(file, frame);

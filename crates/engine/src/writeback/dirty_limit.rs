@@ -41,7 +41,8 @@ impl<M: Machine> DirtyWaits<M> {
     }
 }
 
-/// The two limits on the number of dirty pages.
+/// The two limits on the number of dirty pages: for the start of background writeback, and for the throttling of
+/// writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyLimits {
     /// Number of dirty pages above which the flusher starts.
@@ -58,23 +59,23 @@ impl DirtyLimits {
     }
 }
 
-/// The limits that apply to the writers of a device, with the number of pages that count for them.
+/// The dirty limits that apply to the writers of a device, with the number of pages that count against these limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtyState {
     /// The limits that apply to the writers of the device.
     pub limits: DirtyLimits,
-    /// Number of pages that count for the limits: pages that are dirty or under writeback.
+    /// Number of pages that count against the limits: pages that are dirty or under writeback.
     pub dirty: u64,
 }
 
-/// Divisor of a device's share of the dirty limits. The limit of the device is always at least the quotient, even if
+/// The dirty limit of a device is never lower than the device's share of all limits, divided by this number, even if
 /// other devices have more dirty pages than their shares. So the dirty pages of all devices exceed the limit by at most
 /// a quarter. The value was chosen, and not found by trials.
 const SHARE_KEPT: u64 = 4;
 
-/// Returns a device's part of the limits. The device's share is `own_rate` / `all_rates` of the limits. Its part is
-/// this share, or what remains of the limit after the dirty pages of other devices, if that is less; but at least a
-/// quarter of the share.
+/// Returns the dirty limits of one device: its part of `limits`. The device's share is `own_rate` / `all_rates` of the
+/// limits. Its part is this share, or what remains of the limit after the dirty pages of other devices, if that is
+/// less; but at least a quarter of the share.
 fn part_of(limits: DirtyLimits, own_rate: u64, all_rates: u64, others_dirty: u64) -> DirtyLimits {
     let scaled =
         |pages: u64, part: u64, whole: u64| (u128::from(pages) * u128::from(part) / u128::from(whole.max(1))) as u64;
@@ -112,8 +113,9 @@ impl<M: Machine> Writeback<M> {
         self.limits_of(dirtyable, dirtyable)
     }
 
-    /// Returns the dirty limits for `part` of the `dirtyable` pages. A limit that is set in bytes is divided in
-    /// proportion.
+    /// Returns the dirty limits of a part of memory that has `part` of the machine's `dirtyable` pages. A limit in
+    /// percent is a percentage of `part`. A limit in bytes holds for the whole machine, so it is multiplied by `part` /
+    /// `dirtyable`.
     pub(super) fn limits_of(&self, part: u64, dirtyable: u64) -> DirtyLimits {
         let (dirty_ratio, background_ratio) = self.dirty_ratios(dirtyable);
         let of_part = |bytes, ratio| match pages_or(bytes, 0) {
@@ -125,7 +127,8 @@ impl<M: Machine> Writeback<M> {
         DirtyLimits { background: if background >= dirty { dirty / 2 } else { background }, dirty }
     }
 
-    /// Returns the limits that apply to the writers of a device, and the number of pages that count for them.
+    /// Returns the dirty limits that apply to the writers of a device, and the number of pages that count against these
+    /// limits.
     pub(crate) fn dirty_state_of(&self, backing: &Backing<M>) -> DirtyState {
         let all = DirtyState { limits: self.dirty_limits(), dirty: self.dirty_pages() };
         match self.choices.device_limits {
@@ -155,10 +158,9 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the largest number of pages of one device that may be dirty. `dirty` is the dirty limit that holds for
-    /// the device's writers. With [`DeviceLimits::Apart`], this is the device's own limit, which is returned. With
-    /// [`DeviceLimits::Together`], it is the limit of all devices, and the device gets a part in proportion to its part
-    /// of all pages ever written.
+    /// Returns the largest number of dirty pages that a device may have. With [`DeviceLimits::Apart`], this is `dirty`,
+    /// which is then the dirty limit of this device alone. With [`DeviceLimits::Together`], `dirty` is the limit of all
+    /// devices together; the device's share of it is the device's share of all pages written so far.
     pub(crate) fn device_limit(&self, backing: &Backing<M>, dirty: u64) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Apart => dirty,
@@ -187,8 +189,9 @@ impl<M: Machine> Writeback<M> {
         waits.tasks.fetch_sub(1, SeqCst);
     }
 
-    /// Wakes a waiting writer after a page of a device was written, unless the pages that count for the writer's limit
-    /// still exceed it.
+    /// After a page of a device was written, wakes the first writer that waits at the device's dirty limit. With
+    /// [`DeviceLimits::Together`], does the same for every other device. A writer is not woken if the pages that count
+    /// against its limit still exceed the limit.
     pub(super) fn wake_dirty_waiter(&self, written: &Backing<M>) {
         let wake = |backing: &Backing<M>| {
             let waits = &backing.dirty_waits;
@@ -202,7 +205,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the number of pages that count for the limits of a device.
+    /// Returns the number of dirty pages that are compared with the dirty limits of a device: those of the device, or
+    /// those of the whole machine, as `writeback.device_limits` says.
     fn counted_for(&self, backing: &Backing<M>) -> u64 {
         match self.choices.device_limits {
             DeviceLimits::Together => self.dirty_pages(),

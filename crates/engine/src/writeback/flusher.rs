@@ -31,7 +31,7 @@ pub(super) struct DirtyFile {
 /// The work that a device's flusher has to do.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Dirty files, in the order of the times from which they count as dirty.
+    /// Dirty files, sorted by [`DirtyFile::since`], the time from which the file counts as dirty.
     dirty: VecDeque<DirtyFile>,
     /// Files that the present round is still to write.
     io: VecDeque<DirtyFile>,
@@ -47,7 +47,7 @@ impl Work {
         [&self.io, &self.more_io, &self.dirty].into_iter().flatten().map(|file| file.id).collect()
     }
 
-    /// Takes a file off its list.
+    /// Takes the file with the number `id` off the list that it is on, and returns it; `None` if it is on no list.
     pub(super) fn take(&mut self, id: u32) -> Option<DirtyFile> {
         let mut lists = [&mut self.io, &mut self.more_io, &mut self.dirty].into_iter();
         lists.find_map(|list| {
@@ -60,7 +60,7 @@ impl Work {
 /// The reason why the flusher writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// Another task requested this many pages.
+    /// Another task requested that this many pages be written.
     Request(u64),
     /// There are files that have been dirty for longer than `writeback.dirty_expire_ms`.
     Periodic,
@@ -102,8 +102,9 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Runs one round of a device's flusher. Returns whether the flusher has more work to do at once. `periodic_at` is
-    /// the time of the next search for files that have been dirty for too long.
+    /// Runs one round of a device's flusher. Returns whether the flusher must run the next round without a sleep,
+    /// because there is more work. `periodic_at` is the time of the next search for files that have been dirty for too
+    /// long.
     pub(crate) fn flusher_round(&self, device: DeviceId, periodic_at: &mut Nanos) -> bool {
         let _span = self.machine.span(Func::Flusher);
         let backing = self.backing(device);
@@ -171,8 +172,9 @@ impl<M: Machine> Writeback<M> {
         work.io = io;
     }
 
-    /// Writes a chunk of each file of the round. Ends early when `left` pages are written, or when the number of dirty
-    /// pages has come down to the background limit after a chunk. Returns the number of pages written.
+    /// Writes a chunk of each file in the device's list of files to write (`io`). Ends early when `left` pages are
+    /// written, when the number of dirty pages is no longer above the background limit after a chunk, or when the task
+    /// was killed. Subtracts the pages written from `left`, and returns their number.
     fn write_round(&self, backing: &Backing<M>, left: &mut u64) -> u64 {
         let mut wrote_total = 0;
         while *left > 0 && !self.machine.is_killed() {

@@ -1,10 +1,10 @@
 //! The dirty limits of memory control groups (`writeback.group_limits`; mechanisms/groups, 8).
 //!
-//! For the writers of a group, the ratios of the dirty limits refer to the memory that the group can have. This is the
-//! number of the group's file pages, plus the further pages that the group's limits and the clean pages outside of the
-//! group permit. Each group has its own estimates of how fast its pages are written to each device. *Called by* the
-//! flusher, which writes the files of groups that have too many dirty pages, and by `access`, which throttles the
-//! writers of these groups.
+//! For the writers of a group, the ratios of the dirty limits refer to the memory that the group can have: its file
+//! pages, and the pages by which it can still grow. It can grow up to its own limits, but by no more than the clean
+//! pages outside of the group. Each group has its own estimates of how fast its pages are written to each device.
+//! *Called by* the flusher, which writes the files of groups that have too many dirty pages, and by `access`, which
+//! throttles the writers of these groups.
 
 use super::bandwidth::{Bandwidth, Sample};
 use super::choices::GroupLimits;
@@ -25,7 +25,8 @@ struct Counts {
     written: AtomicU64,
 }
 
-/// The counts and estimates of a device for each group.
+/// The state of one device's writeback by control group: how many pages of each group were dirtied and written, and the
+/// estimated rates of its writes and writers.
 pub(crate) struct OfGroups<M: Machine> {
     counts: Box<[Counts]>,
     /// The estimates for the groups whose writers were throttled, by number.
@@ -70,8 +71,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the limits for the writers of a group, and the number of the group's pages that count for them; `None`
-    /// for the root group, and for kernels without such limits.
+    /// Returns the dirty limits for the writers of a group, and the number of the group's pages that count towards
+    /// these limits; `None` for the root group, and for kernels without dirty limits of groups.
     pub(crate) fn dirty_state_of_group(&self, group: GroupId) -> Option<DirtyState> {
         let groups = self.limited_groups().filter(|_| !group.is_root())?;
         let of = |gauge| groups.gauge_below(group, gauge);
@@ -98,7 +99,8 @@ impl<M: Machine> Writeback<M> {
         tree.iter().copied().filter(|id| has_dirty(id) && self.is_group_over_background(*id)).collect()
     }
 
-    /// Updates the estimates of a group on a device, and returns the rates that follow from them.
+    /// Updates the estimates of the speed at which pages of `group` become dirty and are written on the device
+    /// `backing`. Returns the rates that follow from the estimates.
     pub(crate) fn rates_of_group(&self, backing: &Backing<M>, group: GroupId, state: DirtyState) -> GroupRates {
         let counts = &backing.of_groups.counts[usize::from(group.0)];
         let sample = Sample {
@@ -117,7 +119,8 @@ impl<M: Machine> Writeback<M> {
         GroupRates { rate: bandwidth.rate_at(position), write_rate: bandwidth.average_write, dirty: state.dirty }
     }
 
-    /// Forgets the estimates of a former group whose number a new group has.
+    /// Forgets the write bandwidths that were estimated, on all devices, for the group number of `group`. Called when
+    /// the number is given to a new group, because the estimates are those of a removed group.
     pub(crate) fn forget_rates(&self, group: GroupId) {
         for backing in self.backings.iter() {
             backing.of_groups.bandwidths.lock().remove(&group.0);
@@ -132,8 +135,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Writes files of each group in `over`, until the group's dirty pages are within its background limit. Returns the
-    /// number of pages written.
+    /// For each group in `over`, writes files with dirty pages of the group, until these pages are within the group's
+    /// background limit. Goes on to the next group if nothing can be written. Returns the number of pages written.
     pub(super) fn write_for_groups(&self, backing: &Backing<M>, over: &[GroupId]) -> u64 {
         let mut wrote_total = 0;
         for group in over {
@@ -153,7 +156,7 @@ impl<M: Machine> Writeback<M> {
         wrote_total
     }
 
-    /// Returns the numbers of files on a device's lists of dirty files.
+    /// Returns the numbers of those files on a device's lists of dirty files for which `is_wanted` returns `true`.
     fn listed_files(&self, backing: &Backing<M>, is_wanted: impl Fn(&File<M>) -> bool) -> Vec<u32> {
         let ids = backing.work.lock().listed();
         ids.into_iter().filter(|id| self.file(*id).is_some_and(|file| is_wanted(&file))).collect()
@@ -165,7 +168,9 @@ impl<M: Machine> Writeback<M> {
         pages.any(|page| file.index.get(page).is_some_and(|frame| self.frames.group(frame) == group))
     }
 
-    /// Writes a chunk of each of some files, until a group has few enough dirty pages.
+    /// Writes up to one chunk of each of the files `files`, one file after the other. Stops when pages were written and
+    /// the group is no longer above its background limit, or when the machine was killed. Returns the number of pages
+    /// written.
     fn write_files_of(&self, backing: &Backing<M>, files: &[u32], group: GroupId) -> u64 {
         let mut wrote_total = 0;
         for id in files {
@@ -186,7 +191,7 @@ impl<M: Machine> Writeback<M> {
 }
 
 impl<M: Machine> Groups<M> {
-    /// Returns the number of pages of a group and its descendants that a gauge counts.
+    /// Returns the value of a gauge for a group and its descendants together, in pages.
     #[must_use]
     pub fn gauge_below(&self, id: GroupId, gauge: GroupGauge) -> u64 {
         self.subtree(id).iter().map(|below| self.gauge(*below, gauge)).sum()

@@ -22,8 +22,9 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// If a page must not change during a write, waits until no write of the page is under way. The caller holds a
-    /// reference to the page, or the page lock. The calling task may sleep.
+    /// If the kernel requires that pages do not change under writeback, waits until a page is no longer under
+    /// writeback. Does not wait if the writeback reads a copy of the page. The caller holds a reference to the page, or
+    /// the page lock. The calling task may sleep.
     #[doc(alias = "wait_for_stable_page")]
     pub(crate) fn wait_until_stable(&self, file: &File<M>, frame: FrameNumber) {
         if !self.choices.stable_pages.holds_still() {
@@ -39,8 +40,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns whether a task may change a page's own bytes at present, because the device is not reading these bytes,
-    /// or because a change does no harm.
+    /// Returns whether a task may change a page's bytes at once, without a wait and without a copy. This is so if the
+    /// page is not under writeback, if its writeback reads a copy, or if the kernel does not require stable pages.
     fn is_stable(&self, frame: FrameNumber) -> bool {
         let flags = self.frames[frame].flags();
         !self.choices.stable_pages.holds_still() || !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)

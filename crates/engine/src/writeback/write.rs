@@ -38,7 +38,7 @@ pub(crate) struct WriteControl {
     pub end: u32,
 }
 
-/// Largest number of consecutive pages for which one allocation takes blocks.
+/// Largest number of consecutive pages of a file that get their blocks on the device by a single allocation.
 const EXTENT_PAGES: u32 = 2048;
 
 /// A running writeback of one file.
@@ -48,8 +48,8 @@ struct Writer {
     /// Number of pages that this writeback may still write.
     left: u64,
     purpose: Purpose,
-    /// Pages for which contiguous blocks were taken, but which do not have them yet. `reserved_block` is the first of
-    /// these blocks.
+    /// Numbers of the file's pages for which contiguous blocks are already allocated, but not yet recorded as the
+    /// pages' blocks. The first of these blocks is `reserved_block`.
     reserved: std::ops::Range<u32>,
     reserved_block: u64,
 }
@@ -57,7 +57,8 @@ struct Writer {
 /// The pages of a folio that are about to be written. Each page has a block, and keeps it while it is under writeback.
 #[derive(Clone, Copy, Debug)]
 struct Written {
-    /// The frame from which the first page is written.
+    /// The frame whose contents are written for the first page. The other pages are written from the folio's own
+    /// frames.
     source: FrameNumber,
     /// Number of pages to write, from the folio's first page on.
     pages: u32,
@@ -271,7 +272,7 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Adds the pages that `written` names to the disk request `bio`. They belong to the folio `head`, which is under
+    /// Adds the pages in `written` to the disk request `bio`. All are pages of the folio `head`, which is under
     /// writeback.
     fn add_written(&self, file: &File<M>, bio: &mut Bio, head: FrameNumber, written: Written) {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
@@ -290,8 +291,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Marks a locked page as under writeback, if the page still needs a write, and returns the pages to be written. No
-    /// task may change the page's bytes during the call.
+    /// Marks a locked page as under writeback, and returns the page, or all pages of its folio, for writing. Returns
+    /// `None` if the page need not be written, or cannot be. No task may change the page's bytes during the call.
     fn start_write(&self, file: &File<M>, writer: &mut Writer, frame: FrameNumber) -> Option<Written> {
         let descriptor = &self.frames[frame];
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
@@ -399,7 +400,8 @@ impl<M: Machine> Writeback<M> {
         WritePage::Submitted
     }
 
-    /// Writes all dirty pages of a file and waits until they are on the device. The calling task may sleep.
+    /// Writes all dirty pages that a file has now, and waits until they are on the device. Pages that are appended
+    /// meanwhile are left out. Returns early if the calling task is killed. The calling task may sleep.
     pub(crate) fn sync_file(&self, file: &File<M>) {
         // Pages appended from now on are not waited for, because that wait could last for ever.
         let end = file.index.end();

@@ -29,9 +29,8 @@ const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 /// of all failed pages at a time would nearly stop that writer.
 const PROBE_PAGES: u64 = 16;
 
-/// Number of failed pages of a file that the flusher writes at a time after a retry has succeeded: a chunk, as for
-/// other files. The flusher starts the next chunk as soon as fewer than this number of retried pages of the file are
-/// still being written.
+/// After a retry has succeeded, the flusher retries the failed pages of a file in chunks of this number of pages, as it
+/// writes other files. It starts the next chunk once fewer than this number of retried pages are under writeback.
 const RECOVERY_PAGES: u64 = CHUNK_PAGES;
 
 /// The record of failed writes to a device: how many pages of its files await a retry, and when the next retry is due.
@@ -102,7 +101,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Records that the write of a locked page begins. The write is a retry if the page's last write failed.
+    /// Counts the write that begins for a locked page as a retry, if the page's last write failed. Otherwise does
+    /// nothing.
     pub(super) fn start_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].is(Flags::WRITE_FAILED) {
             self.for_each_index(frame, |index| file.index.clear_tag(index, Tag::WriteFailed));
@@ -124,7 +124,8 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Removes the record of the failed write of a locked page that no longer has to be written.
+    /// Clears the record that the write of a page has failed, because the page no longer has to be written. The caller
+    /// has locked the page.
     pub(super) fn forget_write_failure(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
             self.for_each_index(frame, |index| file.index.clear_tag(index, Tag::WriteFailed));
@@ -142,8 +143,8 @@ impl<M: Machine> Writeback<M> {
         is_refused.then(|| file.last_failure())
     }
 
-    /// Retries pages whose write failed, in all files of a device. Does nothing unless the time of the next attempt has
-    /// come, or a retry has succeeded since the last call, so that the device may work again.
+    /// Retries pages whose write failed, in all files of a device. Does so only if the time of the next attempt has
+    /// come, or if a retry has succeeded since the last call, which shows that the device may work again.
     pub(super) fn retry_failed_files(&self, backing: &Backing<M>) {
         let is_due = backing.failed_files.is_retry_due(self.machine.now());
         let has_recovered = backing.failed_files.has_recovered.swap(false, AcqRel);

@@ -53,7 +53,8 @@ fn listed_pages(memory: &Memory<Sim>) -> BTreeSet<u32> {
     pages
 }
 
-/// Checks that the map of memory agrees with the lists, and that the pages of the blocks add up.
+/// Checks that the map of memory shows as many free blocks of each order as the free lists have, that the pages of each
+/// pageblock add up to its size, and that its free pages are those in `free`.
 fn check_map(memory: &Memory<Sim>, free: &BTreeSet<u32>) -> Result<(), TestCaseError> {
     let map = &memory.map()[0];
     for (order, heads) in blocks(memory) {
@@ -122,9 +123,9 @@ proptest! {
     }
 }
 
-/// A zone begins with one block in reserve, for requests that no other block can satisfy. A task that takes all other
-/// blocks does not change the reserve's type, and gets the reserve last. After the reserve is freed, it may merge into
-/// a block of another type. Even then, its own pageblock keeps the type of the reserve.
+/// A zone begins with one pageblock of the type `Reserve`, for requests that no other block can satisfy. A task takes
+/// all blocks of the zone, and gets those of the reserve last. This does not change the pageblock's type. When all
+/// blocks are freed again and merge with their buddies, the pageblock still has the type `Reserve`.
 #[test]
 fn the_reserve_is_taken_last() {
     let memory = memory(&Layout::flat(4096));
@@ -150,10 +151,10 @@ fn the_reserve_is_taken_last() {
     assert_eq!((zone.free_pages(), zone.block_type(zone.start)), (4096, MigrateType::Reserve));
 }
 
-/// Only the reserve and single pages in pageblocks of another type are free. A request that must not mix types gets no
-/// page; another request gets one. If each fallback counts, this raises the low mark. If only claims count, it raises
-/// the mark only if the request may claim the pageblock. In that case the other free pages of the pageblock also get
-/// the request's type.
+/// Free memory consists of the reserve and of single pages in pageblocks of another migrate type than the request's. A
+/// request that must not mix types gets no page; one that may mix them gets a single page. With
+/// `WatermarkBoostBy::EachFallback` this boosts the watermarks. With `Claim` it does so only if the request may claim
+/// the pageblock. Then the pageblock and its other free pages get the request's type.
 #[test]
 fn a_part_of_another_types_pageblock_is_taken_as_the_choices_say() {
     use MigrateType::{Movable, Reclaimable, Unmovable};
@@ -191,8 +192,9 @@ fn a_part_of_another_types_pageblock_is_taken_as_the_choices_say() {
     }
 }
 
-/// A whole pageblock of another type is taken even if types must not be mixed. The pageblock then has the request's
-/// type, and no mark rises.
+/// A request for a reclaimable page finds only free pageblocks of other types, and must not mix types within a
+/// pageblock. It takes a whole free pageblock, which then has the request's type. No watermark is boosted, because
+/// nothing was mixed.
 #[test]
 fn a_whole_pageblock_of_another_type_mixes_nothing() {
     let memory = boosted_memory(PageblockClaim::ForUnmovable, WatermarkBoostBy::EachFallback);
@@ -208,8 +210,8 @@ fn boosted_memory(claim: PageblockClaim, boost_by: WatermarkBoostBy) -> Memory<S
     Memory::new(Sim::new(Config::uniform(1, 0)), choices, &Layout::flat(8 * 4096)).expect("the layout is sound")
 }
 
-/// A zone may put its frames on the lists only when they are needed. It then gives out each frame once, and counts all
-/// frames as free from the start.
+/// The frames of a large zone may be put on the free lists in parts, each when it is needed (`listed_first`). All of
+/// them count as free from the start. If all memory is allocated, each frame must be given out once.
 #[test]
 fn deferred_frames_come_when_they_are_needed() {
     const ALL: u64 = 3 << 16;

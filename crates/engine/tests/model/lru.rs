@@ -18,7 +18,8 @@ enum Step {
     },
     Accessed(usize),
     Rotate(usize),
-    /// Isolates pages from a list, activates every other page, and puts them back.
+    /// Isolates pages from a list, activates every other page, and puts all pages back. The fields are the index of the
+    /// list and the largest number of pages.
     Isolate(usize, u64),
     Free(usize),
 }
@@ -161,9 +162,9 @@ proptest! {
     }
 }
 
-/// A page is freed while it waits in a batch to be rotated, and its frame holds another page when the batch is flushed.
-/// If batches hold no references, the flush must pass over this frame (mechanisms/reclaim, 8.2). If the page itself was
-/// put back on its list meanwhile, the flush rotates the page.
+/// Two pages wait in a batch to be rotated, and the batch holds no references. One page is freed, and its frame gets
+/// another page. When the batch is flushed, it must leave this frame alone (mechanisms/reclaim, 8.2), and rotate the
+/// other page.
 #[test]
 fn a_batch_without_references_moves_no_stranger() {
     let lru = lru(Choices { rotation: Rotation::BatchedWithoutReference, ..choices().lru });

@@ -14,7 +14,7 @@ fn choices() -> Choices {
     Kernel::built_in("mm1-mmotm-20130606").expect("it comes with the engine").choices
 }
 
-/// Creates memory on a machine that has no activity of its own.
+/// Creates the engine's `Memory` with this layout, on a simulated machine that runs no tasks.
 fn memory(layout: &Layout) -> Memory<Sim> {
     Memory::new(Sim::new(Config::uniform(1, 0)), choices().memory, layout).expect("the layout is sound")
 }

@@ -8,8 +8,8 @@ use engine::stat::Gauge;
 use engine::{Error, Layout, Task};
 use machine::{Machine, Nanos, Order};
 
-/// The reserve is used up to less than half of the min mark. A task that needs to reclaim waits until the reserve is
-/// filled again. With the throttle off, it does not wait.
+/// Fewer pages are free than half of the min mark. With the throttle on, a task that needs to reclaim waits until
+/// another task has freed pages. With the throttle off, it does not wait.
 #[test]
 fn a_task_waits_while_the_reserve_is_used_up() {
     let waits = |throttle| {
@@ -38,8 +38,8 @@ fn a_task_waits_while_the_reserve_is_used_up() {
     assert_eq!(waits(ReserveThrottle::Off), 0);
 }
 
-/// A task reclaims, gets no page, and waits. Meanwhile another task frees a page. Up to Linux 3.2, the first task
-/// reclaims once more before it tries to allocate.
+/// A task reclaims, gets no page, and waits. Meanwhile another task frees pages. After the wait, kernels up to Linux
+/// 3.2 reclaim once more before they try to allocate. Later kernels try first, and so reclaim once less.
 #[test]
 fn a_task_that_has_waited_tries_before_it_reclaims() {
     let stalls = |after_wait| {
@@ -73,8 +73,9 @@ fn a_task_that_has_waited_tries_before_it_reclaims() {
     assert_eq!(stalls(AfterWait::Reclaims), stalls(AfterWait::TriesFirst) + 1);
 }
 
-/// The reserve is used up, and all other memory is anonymous and cannot be reclaimed. No task will fill the reserve
-/// again. A task that waited for it would wait forever, while kswapd keeps scanning.
+/// Anonymous pages that cannot be reclaimed fill memory, and the test takes most of the reserve, so nothing can refill
+/// it. A task that needs a page must not wait for kswapd to refill the reserve. It must get an error within a second,
+/// and kswapd must go to sleep.
 #[test]
 fn nobody_waits_for_a_reserve_that_cannot_be_filled() {
     let vmstat = Plan { swap_slots: 0, ..Plan::default() }.run(|ground| {
@@ -106,9 +107,9 @@ fn memory_is_exhausted_even_if_kswapd_never_looks() {
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// One file page is left among anonymous pages that cannot be reclaimed. Priority 1 scans half of a list, and half of
-/// one page is rounded down to none. So if priority 1 were the lowest, the page would never be scanned, and its zone
-/// would never be hopeless.
+/// One file page is left among anonymous pages that cannot be reclaimed. At priority 1, reclaim scans half of a list,
+/// and half of one page is rounded down to 0. So reclaim must also use priority 0. Otherwise the page would never be
+/// scanned, its zone would never count as hopeless, and the allocation would never fail.
 #[test]
 fn a_last_page_does_not_keep_a_request_waiting() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };

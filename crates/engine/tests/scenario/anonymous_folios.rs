@@ -1,5 +1,5 @@
-//! Anonymous memory in folios below a huge page is touched, written, swapped out and dropped, and every byte is
-//! verified.
+//! Tests of anonymous folios that are smaller than a huge page: they are touched, written, swapped out and dropped in
+//! any order, and every byte is verified.
 
 use crate::ground::{Ground, Plan, choices_of, stamp};
 use engine::Error;
@@ -172,8 +172,9 @@ fn a_folio_comes_in_one_fault_and_goes_to_swap_in_pages() {
     assert!(vmstat["pswpout"] > 0 && vmstat["thp_split"] == 0);
 }
 
-/// A reclaim that cannot swap makes the oldest generation the youngest. The pages on its lists move along, including
-/// those that a walk gave to another generation.
+/// When anonymous pages cannot be swapped, reclaim gives up their oldest generation without moving its pages
+/// (`inc_min_seq`). The generation's lists are used again for the youngest generation, so their pages become young,
+/// including pages to which a walk had given another generation.
 #[test]
 fn pages_outlive_the_generation_that_a_walk_gave_them() {
     let steps = vec![

@@ -45,7 +45,8 @@ pub fn everything(ground: &Ground) {
     ground.sim.join(writer);
 }
 
-/// Fills memory with dirty pages and the disk's queue with writes, while only tasks reclaim.
+/// Stalls the disk, and fills memory with dirty pages and the disk's queue with writes. The callers' machine has no
+/// kswapd, so all reclaim is direct.
 fn congestion(ground: &Ground) {
     let file = ground.create();
     ground.inject(Fault::StallUntil(Nanos::from_millis(2500)));
@@ -80,9 +81,9 @@ fn vanilla(choices: &mut Choices) {
     choices.reclaim.kswapd_compact = KswapdCompact::AfterBalance;
 }
 
-/// Changes each choice alone, once in the oldest kernel (vanilla) and once in the newest one, and expects other
-/// counters in at least one case. Two kernels are needed, because a choice may have an effect only together with other
-/// choices of its time.
+/// Changes each choice alone, once in the oldest kernel (vanilla) and once in the newest one. In at least one of the
+/// two kernels, the change must alter the counters. Two kernels are needed, because a choice may have an effect only
+/// together with other choices of its time.
 #[test]
 fn each_choice_alone_changes_something() {
     type Change = fn(&mut Choices);

@@ -7,8 +7,8 @@ use machine::{DeviceId, Machine, Nanos};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Returns how many of 1500 pages that a task writes to a file are written back within 2 s. `bytes` are `dirty_bytes`
-/// and `dirty_background_bytes`.
+/// Returns how many of the 1500 pages that a task writes to a file are on the disk 2 s later. `bytes` are the values of
+/// `dirty_bytes` and `dirty_background_bytes`; with `None`, the default limits hold.
 fn written_of_1500_pages(bytes: Option<(u64, u64)>) -> u64 {
     let mut plan = Plan::default();
     if let Some((dirty, background)) = bytes {
@@ -29,8 +29,8 @@ fn limits_in_bytes_take_the_place_of_ratios() {
     assert!(written_of_1500_pages(Some((1 << 20, 0))) > 1200, "all but a megabyte");
 }
 
-/// Returns the number of pages that a task dirties in 20 s in a file on a disk, over and over. If `is_beside`, another
-/// task does the same on a disk 100 times slower, and began 10 s earlier.
+/// Returns the number of page writes that a task makes in 20 s, while it writes all pages of a file again and again. If
+/// `is_beside`, another task does so with a file on a disk that is 100 times slower, and began 10 s earlier.
 fn written_beside_a_slow_disk(limits: DeviceLimits, is_beside: bool) -> u64 {
     // With 4 channels the disks write 20,000 and 200 pages a second, so the slow disk could need 800 s for all pages
     // that may be dirty.

@@ -15,7 +15,7 @@ use sim::disk::Fault;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Runs `work`, and checks that it ends within `seconds` seconds.
+/// Runs `work`, and checks that it ends within `seconds` seconds of virtual time.
 fn within<R>(ground: &Ground, seconds: u64, work: impl FnOnce() -> R) -> R {
     let has_ended = Rc::new(Cell::new(false));
     let seen = has_ended.clone();
@@ -93,8 +93,9 @@ fn what_waits_in_batches_is_found_before_memory_counts_as_exhausted() {
     assert!(found >= left_there + 5 * 60, "{found} pages, {left_there}");
 }
 
-/// Memory and swap are both full, and three tasks read swapped pages. Each page that comes in pushes another one out. A
-/// task that finds its page under writeback waits for that write, and not for 100 ms.
+/// Memory and swap are both full, and three tasks read swapped pages. For each page that is read, another one is
+/// swapped out. If a task needs a page that is under writeback, it waits until this write ends. A fixed wait of 100 ms
+/// instead would make the reads far slower than the 8 ms a page that the test allows.
 #[test]
 fn memory_and_swap_that_are_full_are_read_at_the_speed_of_the_disk() {
     let mut choices = choices_of("highwater");
@@ -123,10 +124,10 @@ fn memory_and_swap_that_are_full_are_read_at_the_speed_of_the_disk() {
     });
 }
 
-/// A task takes a page below the marks and returns it, again and again. Each time, its zone counts as worth another
-/// scan, though the scan finds nothing there. After some seconds without success, memory counts as exhausted
-/// nevertheless. Found by seed 0x25a00fc56 of the swarm. In that world, pages that are written from copies, and whose
-/// writes fail, kept two tasks in direct reclaim for 16,000 s.
+/// One task takes a page below the watermarks and returns it, again and again. Each return makes the zone count as
+/// worth another scan, though the scan finds nothing. Another task needs memory. After some seconds without success,
+/// memory counts as exhausted for it nevertheless. Found by seed 0x25a00fc56 of the swarm: in that simulated run, pages
+/// were written from copies, the writes failed, and two tasks stayed in direct reclaim for 16,000 s.
 #[test]
 fn a_page_that_others_take_and_give_back_does_not_keep_memory_from_being_exhausted() {
     let mut plan = Plan { swap_slots: 64, ..Plan::default() };
@@ -152,10 +153,10 @@ fn a_page_that_others_take_and_give_back_does_not_keep_memory_from_being_exhaust
     assert_eq!(vmstat["oom"], 1);
 }
 
-/// No swap slot is free and anonymous pages fill memory, so the dirty limit is 0 pages. The flusher writes each page
-/// and makes it read-only again before a write through a mapping succeeds. The writer is paused once for each write,
-/// and not at each attempt of the write. Found by seed 0x89585e of the swarm, where a writer was throttled and its page
-/// made read-only in turn for 55,000 s.
+/// Anonymous pages fill memory, and there is no swap, so the dirty limit is 0 pages. A task writes to a page through a
+/// mapping. Because of the limit, the flusher writes the page back and maps it read-only before the task has written,
+/// so the task faults again. The task must be paused once for a write, and not at each fault. Found by seed 0x89585e of
+/// the swarm, where faults and pauses repeated for 55,000 s.
 #[test]
 fn a_write_through_a_mapping_ends_though_the_dirty_limit_has_sunk_to_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };
@@ -185,9 +186,9 @@ fn ask_again_and_again(ground: &Ground) {
     assert!(got.is_err(), "a block was free");
 }
 
-/// Memory is full of anonymous pages, and so is swap. If both families share two lists, a scan looks at the anonymous
-/// pages though none of them can be reclaimed. A request with `__GFP_REPEAT` ends when it has scanned as many pages as
-/// there are. Found by seed 0x4c4d44 of the swarm.
+/// Memory is full of anonymous pages, and swap is full too. With `Lists::Two`, anonymous pages and file pages share
+/// lists, so scans see anonymous pages, though none can be reclaimed. A request with `__GFP_REPEAT` must end once it
+/// has scanned as many pages as there are. Found by seed 0x4c4d44 of the swarm.
 #[test]
 fn a_request_that_repeats_ends_when_swap_is_full() {
     for lists in [Lists::Two, Lists::Four] {

@@ -78,8 +78,9 @@ fn a_sync_ends_though_the_file_grows() {
     });
 }
 
-/// All writes of a file fail from now on. Its writers get an error when the file has as many dirty pages as it may
-/// have, so that other files have the rest of memory. The flusher retries at intervals, and not all the time.
+/// All writes of a file fail from now on. A task that writes to it gets an error once more of its pages could not be
+/// written than may be dirty without throttling. So memory remains for other files. The flusher retries the failed
+/// writes at intervals.
 #[test]
 fn a_file_that_cannot_be_written_is_refused_more_and_left_alone() {
     // Each write fails at once, so writes fail as fast as the flusher submits them.
@@ -126,8 +127,8 @@ fn unwritable(blocks: std::ops::Range<u64>) -> Fault {
     Fault::Blocks { blocks, operation: Some(Operation::Write), error: IoError::NoSpace }
 }
 
-/// Returns how long it takes to write a file of four times the memory, alone or (`is_failing`) beside a file that
-/// cannot be written and that has taken as much memory as it may.
+/// Returns how long a task takes to write and sync a file that is four times as large as memory. If `is_failing`,
+/// another file has dirty pages that cannot be written, so many that further writes to that file fail.
 fn time_beside_a_failing_file(is_failing: bool, write_ns: u64) -> Nanos {
     const FAILING: u32 = 2000;
     let taken = Rc::new(Cell::new(Nanos(0)));
@@ -192,7 +193,9 @@ fn memory_that_can_be_written_again_is_there_for_who_needs_it() {
     assert_eq!(vmstat["oom"], 0);
 }
 
-/// Two files cannot be written. One of them is then truncated to nothing, so only the other is refused more writes.
+/// All writes of two files fail. When too many pages of both files together could not be written, a task that writes to
+/// either file gets errors. One file is truncated to nothing. Then writes to it succeed again, and writes to the other
+/// file still fail.
 #[test]
 fn a_file_that_has_nothing_unwritten_is_refused_nothing() {
     let vmstat = Plan { choices: choices_of("highwater"), ..Plan::default() }.run(|ground| {
@@ -252,8 +255,8 @@ fn file_pages_read_once_go_before_pages_read_twice() {
     assert!(vmstat["pgsteal_kswapd_normal"] > 2 * PAGES);
 }
 
-/// Three hundred small files are read once, and ten of them stay open. Then a stream of reads passes. The directory
-/// entries and inodes of closed files are dropped with their pages; those of open files are not.
+/// Three hundred small files are read once, and ten of them stay open. Then a large file is read, which fills memory.
+/// It displaces most directory entries of the closed files, and none of the open ones.
 #[test]
 fn shrinkers_leave_open_files_alone() {
     let vmstat = Plan::default().run(|ground| {
@@ -465,8 +468,9 @@ fn the_flusher_writes_after_dirty_expire() {
     assert_eq!(vmstat["pgpgout"], 400);
 }
 
-/// Dropping clean pages must look up each page again by its number. Otherwise the page that was found might belong to
-/// another file by now, and the task would take and release the lock of a page of that file.
+/// Three tasks read files while another drops all clean pages again and again. The drop must look up each page again by
+/// its number. Otherwise the frame that it found may hold a page of another file by then, and the drop would take and
+/// release the lock of that page.
 #[test]
 fn caches_are_dropped_while_others_read() {
     let vmstat = Plan { cpus: 4, ..Plan::default() }.run(|ground| {
@@ -512,9 +516,9 @@ fn a_file_that_was_cut_and_grows_again_reads_as_zeroes() {
     assert_eq!(vmstat["nr_dirty"], 0);
 }
 
-/// A file system under the engine placed the file's blocks. A page after the last block that was ever written reads as
-/// zeroes, without a request to the device. A program changes a pinned page in place while the flusher writes it. The
-/// later changes reach the device, too.
+/// The file's blocks are placed by a file system below the engine. First, a page that was never written is pinned; it
+/// reads as zeroes, without a request to the device. A task then changes this pinned page in place before and after a
+/// sync writes it. The second change makes the page dirty again and reaches the device too.
 #[test]
 fn a_page_is_written_in_place() {
     let vmstat = Plan::default().run(|ground| {
@@ -573,8 +577,8 @@ fn a_page_that_its_last_reader_outlived_is_free_when_batches_are_drained() {
     });
 }
 
-/// With `dirty_writeback_centisecs = 0`, as on laptops, no task searches for old files. Nothing is written until a task
-/// requests it.
+/// With `dirty_writeback_centisecs = 0`, as on laptops, there is no periodic writeback of old dirty pages. Nothing is
+/// written until a task requests it.
 #[test]
 fn without_periodic_writeback_nothing_is_written_until_asked() {
     let mut plan = Plan::default();
@@ -637,9 +641,9 @@ fn time_to_rewrite(throttle: DirtyThrottle, percent: u64) -> Nanos {
     *time.get().expect("it ran")
 }
 
-/// A write to a dirty page makes no work for the device. A task that writes the same few pages again and again, so that
-/// the flusher hardly begins, never waits. If its pages are more than may be dirty, the task writes as fast as the
-/// device.
+/// A task writes the same pages of a file again and again. A write to a page that is already dirty makes no work for
+/// the device. So with half as many pages as may be dirty, a task that is throttled by writeback never waits. With
+/// twice as many, it is as slow as the device in any case.
 #[test]
 fn a_writer_waits_for_pages_that_become_dirty_alone() {
     let [sleeps, waits] = [DirtyThrottle::Sleeps, DirtyThrottle::ForWriteback].map(|it| time_to_rewrite(it, 50));
@@ -648,8 +652,9 @@ fn a_writer_waits_for_pages_that_become_dirty_alone() {
     assert!(waits.0 < sleeps.0 / 10 * 11, "{waits}, {sleeps}");
 }
 
-/// In every kernel, a writer that is faster than the device is paused near the limit. Either it sleeps, or it writes
-/// pages itself; in the second case the pages in the device's queue are dirty in addition to the limit.
+/// A writer is faster than the device. With each way of throttling, it is held back near the dirty limit. The writer
+/// sleeps, waits for writeback, or writes pages itself. In the last case there may be twice as many dirty pages as the
+/// limit, because those in the device's queue come on top.
 #[test]
 fn a_fast_writer_is_held_near_the_dirty_limit() {
     for (throttle, most_percent) in

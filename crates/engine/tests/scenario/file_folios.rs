@@ -23,7 +23,8 @@ const PAGES: u32 = 2600;
 enum Step {
     /// Reads pages in order, and verifies them.
     Read(Range<u32>),
-    /// Starts to read pages all at once, and not in a window that grows, so that folios are as large as fits.
+    /// Requests a whole range for reading at once. Without the growing window of readahead, folios are as large as
+    /// alignment allows.
     Prefetch(Range<u32>),
     /// Writes whole pages, which may extend the file.
     Write(Range<u32>),
@@ -45,7 +46,7 @@ enum Step {
     Squeeze(u64),
     /// Moves folios: compacts all of memory.
     Compact,
-    /// Checks the whole machine.
+    /// Checks that the state of the whole machine is consistent.
     Check,
 }
 
@@ -228,7 +229,8 @@ fn folios_of_every_order_come_and_go() {
     assert!(vmstat["pgscan_kswapd_normal"] > 0 || vmstat["pgscan_direct_normal"] > 0, "{vmstat:?}");
 }
 
-/// A folio is read, written and freed with a single step of each kind, but all its pages are counted.
+/// A folio of 16 pages is one entry in the index, and is dirtied and freed as a whole. The counters count all its
+/// pages: 16 in the cache, dirty and written, and 5 mapped if a mapping touches 5.
 #[test]
 fn a_folio_is_one_entry_and_counts_its_pages() {
     let mut plan = Plan::default();

@@ -25,7 +25,8 @@ fn plan(kernel: &str, folios: Folios, order: u8) -> Plan {
     Plan { choices, layout: Layout::flat(4 * PAGES), ..Plan::default() }
 }
 
-/// Kernels of each policy, one of which marks the pageblocks in which it found nothing to move.
+/// Kernels with classic lists and with the multigenerational LRU. `3.6-capture-v5` also marks each pageblock in which
+/// compaction found nothing to move.
 const KERNELS: [&str; 3] = ["3.6-capture-v5", "6.12-classic", "6.12-mglru"];
 
 fn folio_of(ground: &Ground, file: &File<Sim>, page: u32) -> Folio {
@@ -66,8 +67,8 @@ fn file_with_holes(ground: &Ground, order: u8, count: u32) -> Arc<File<Sim>> {
     file
 }
 
-/// Creates a region of `count` folios of `order` in stamped anonymous memory, with a free page behind each of them in
-/// memory.
+/// Creates a region of `count` anonymous folios of order `order`, whose pages hold their stamps. In memory, each folio
+/// is followed by a free page.
 fn region_with_holes(ground: &Ground, order: u8, count: u32) -> Arc<Region<Sim>> {
     let pages = 1_u32 << order;
     let [kept, holes] = [(); 2].map(|()| ground.region(pages * count));
@@ -246,8 +247,9 @@ fn folios_stay_where_they_are_passed_by() {
     }
 }
 
-/// Fills memory with a file's folios of order 3, each with a free hole behind it. The hole has order 3, or it has order
-/// 2 and is followed by anonymous memory of order 2. Only the holes are free. Returns the file and the region.
+/// Fills memory with a file's folios of order 3, each followed by a free block. If `hole` is 3, this block has order 3.
+/// If `hole` is 2, it has order 2, and an anonymous folio of order 2 follows it. No other memory is free. Returns the
+/// file and the region with the anonymous folios.
 fn fill(ground: &Ground, hole: u8) -> (Arc<File<Sim>>, Arc<Region<Sim>>) {
     const COUNT: u32 = 850;
     let access = ground.engine.access();
@@ -282,7 +284,7 @@ fn places(ground: &Ground, file: &File<Sim>) -> Vec<Folio> {
     (0..file.length_pages()).step_by(8).map(|page| folio_of(ground, file, page)).collect()
 }
 
-/// A run for a block moves folios smaller than the block, until the block is free.
+/// Compaction for a block of order 4 moves folios of order 3 until a block is free.
 #[test]
 fn folios_below_the_wanted_block_move() {
     plan_to_fill(3).run(|ground| {
@@ -297,7 +299,7 @@ fn folios_below_the_wanted_block_move() {
     });
 }
 
-/// Folios as large as the wanted block stay; smaller folios move.
+/// Compaction for a block of order 3 leaves folios of order 3 where they are, and moves folios of order 2.
 #[test]
 fn folios_as_large_as_the_wanted_block_stay() {
     plan_to_fill(2).run(|ground| {
@@ -311,7 +313,8 @@ fn folios_as_large_as_the_wanted_block_stay() {
     });
 }
 
-/// A folio stays if no free block is large enough for it, and smaller folios beside it move.
+/// Compaction for a block of order 4 finds free blocks of order 2 only. Folios of order 3 stay, because no free block
+/// is large enough for them; folios of order 2 move.
 #[test]
 fn a_folio_without_room_stays_and_smaller_ones_move() {
     plan_to_fill(2).run(|ground| {

@@ -34,7 +34,7 @@ enum Step {
     Wait,
     /// Drops a region, with its huge pages as a whole, and creates another.
     Replace { region: usize, is_huge_allowed: bool },
-    /// Empties the batches, and checks that all counts add up.
+    /// Waits for the devices, and then checks that each frame is in one place and that all counts add up.
     Check,
 }
 
@@ -156,7 +156,8 @@ proptest! {
     }
 }
 
-/// A fixed story in which huge pages come, stay, are freed whole, and are split by a copy and by reclaim.
+/// A fixed sequence of steps in which huge pages are made by faults, are freed whole with their region, and are split
+/// by a copy and by reclaim.
 #[test]
 fn huge_pages_come_and_go_in_every_way() {
     let all = |region| Step::Touch { region, pages: 0..REGION, write: true };

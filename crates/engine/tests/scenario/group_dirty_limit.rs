@@ -5,7 +5,7 @@ use crate::groups::{KERNELS, group_with, plan, within};
 use engine::memory::{GroupId, Limit};
 use engine::writeback::choices::GroupLimits;
 
-/// Pages that a group of the scenarios may have.
+/// Largest number of pages that may be charged to a group in the scenarios.
 const MAX_PAGES: u64 = 1000;
 
 fn dirty(ground: &Ground, group: GroupId) -> u64 {
@@ -37,8 +37,9 @@ fn most_dirty(kernel: &str, limits: GroupLimits, group_limits: &'static [(Limit,
     found.get()
 }
 
-/// A group may have 1000 pages, a fifth of which may be dirty. Without limits of its own, its writer has as many dirty
-/// pages as fit into the limit of all memory.
+/// A task of a group writes to a slow disk. The group has a limit of 1,000 pages. With dirty limits by group, a fifth
+/// of these pages may be dirty. Without them, the limit of all memory holds, which is higher, so the group has more
+/// dirty pages.
 #[test]
 fn a_group_has_a_share_of_its_own_memory_dirty() {
     for kernel in KERNELS {
@@ -53,7 +54,8 @@ fn a_group_has_a_share_of_its_own_memory_dirty() {
     }
 }
 
-/// A group without limits may have as many dirty pages as memory.
+/// A group has no memory limit of its own. It may have as many dirty pages with dirty limits by group as without,
+/// because the dirty limits of all memory hold for it.
 #[test]
 fn a_group_without_limits_has_those_of_memory() {
     let [by_group, of_memory] =
@@ -61,7 +63,9 @@ fn a_group_without_limits_has_those_of_memory() {
     assert!(by_group.abs_diff(of_memory) <= of_memory / 4, "{by_group} {of_memory}");
 }
 
-/// The flusher writes the files of a group that is above its background limit, while the files of the others wait.
+/// Two groups dirty 140 pages each. For one of them, this is above the group's background limit, so the flusher writes
+/// its files. The other group has no limit of its own, and its dirty pages are below the limit of all memory, so its
+/// files are not written.
 #[test]
 fn the_flusher_begins_at_the_background_limit_of_a_group() {
     for (limits, written) in [(GroupLimits::ByGroup, true), (GroupLimits::Off, false)] {

@@ -6,13 +6,13 @@ use engine::memory::group::kernel::STACK_BYTES;
 use engine::memory::{GroupEvent, GroupId, KernelMemory, Limit};
 use engine::slab::choices::SlabOrder;
 
-/// Returns pages of a group by its counters in `memory.stat`.
+/// Returns the values of the counters `names` in a group's `memory.stat`, pages.
 fn stat<const N: usize>(ground: &Ground, group: GroupId, names: [&str; N]) -> [u64; N] {
     let stat = ground.engine.lru().group_stat(group);
     names.map(|name| stat[name])
 }
 
-/// Returns the pages of a group that a task or the kernel uses.
+/// Returns the number of pages charged to a group, without those that CPUs have charged in advance (stocks).
 fn used(ground: &Ground, group: GroupId) -> u64 {
     groups(ground).usage(group) - groups(ground).stocked_pages(group)
 }
@@ -25,14 +25,15 @@ fn look_up(ground: &Ground, numbers: std::ops::Range<u32>) -> Result<(), engine:
     Ok(())
 }
 
-/// Drops all objects of groups. A round drops no objects while there are few, so the root group makes some more.
+/// Drops all objects that are charged to groups (`drop_slabs`). A shrinker drops nothing while a cache has few objects,
+/// so 400 objects of the root group are created first.
 fn drop_objects(ground: &Ground) {
     look_up(ground, 1000..1400).unwrap();
     ground.engine.reclaim().drop_slabs(&mut ground.task.borrow_mut());
 }
 
-/// A group is charged for the inodes and directory entries that its tasks were the first to look up. The charge is
-/// their size, and ends when reclaim drops them.
+/// Two groups look up inodes and directory entries, some of them the same. Each object is charged by its size to the
+/// group that looks it up first, because that lookup creates it. The charge ends when reclaim drops the object.
 #[test]
 fn objects_are_charged_to_the_group_that_made_them() {
     for kernel in KERNELS {
@@ -71,8 +72,8 @@ fn index_nodes_are_charged_with_the_pages_of_a_file() {
     }
 }
 
-/// A group is exhausted if the kernel objects of its tasks exceed the group's limit. After objects were dropped, new
-/// ones can be charged again.
+/// Tasks of a group create more kernel objects than the group's limit allows. The charge fails, and the group counts an
+/// OOM. After the objects are dropped, new ones can be charged.
 #[test]
 fn objects_beyond_a_limit_are_refused() {
     plan("6.1-classic").run(|ground| {
@@ -87,7 +88,8 @@ fn objects_beyond_a_limit_are_refused() {
     });
 }
 
-/// The objects of a removed group are charged to its parent, so that they do not keep the removed group.
+/// A group is removed while kernel objects are charged to it. The objects are then charged to its parent. The group
+/// leaves the tree at once, and its number becomes free when the objects are dropped.
 #[test]
 fn the_objects_of_a_removed_group_go_to_its_parent() {
     plan("6.1-mglru").run(|ground| {

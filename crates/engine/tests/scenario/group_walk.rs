@@ -16,7 +16,8 @@ fn plan(choices: Choices, groups: u16) -> Plan {
 /// Number of pages of a group that is so large that a scan at the first priority takes some of its pages.
 const LARGE: u32 = 5000;
 
-/// A machine with room for four large groups.
+/// Returns a machine with memory for four groups of [`LARGE`] pages, on which global reclaim visits groups as `walk`
+/// says.
 fn large_plan(walk: GroupWalk) -> Plan {
     let mut choices = choices_of("6.1-mglru");
     choices.reclaim.group_walk = walk;
@@ -52,7 +53,8 @@ fn stream(ground: &Ground) {
     ground.engine.lru().drain_all();
 }
 
-/// Returns the groups on the list of groups: those of the old generation, then those of the young one.
+/// Returns the groups in the two generations of the memcg LRU, each in the order in which global reclaim visits them:
+/// first the old generation, then the young one.
 fn listed(ground: &Ground) -> [Vec<GroupId>; 2] {
     let lru = ground.engine.lru();
     lru.memcg_lru_order(&lru.lruvecs_of_group(GroupId::ROOT)[0])
@@ -99,8 +101,9 @@ fn a_walk_goes_on_behind_the_group_where_the_last_one_ended() {
     }
 }
 
-/// In Linux 5.1 to 5.4, a direct reclaim visits no further group once it has freed enough pages. Before Linux 5.1, it
-/// took pages of each group.
+/// Large groups fill memory, and a task reads a file and so reclaims directly. With the walk of Linux 5.1 to 5.4, each
+/// reclaim stops visiting groups once it has freed enough pages. With the walk of earlier kernels, it goes on to the
+/// last group, and so frees more pages.
 #[test]
 fn a_task_that_wants_a_page_ends_its_walk_early() {
     let freed_at_a_time = |walk| {
@@ -147,8 +150,8 @@ fn tasks_that_reclaim_at_a_time_share_a_walk() {
     });
 }
 
-/// A reclaim that finds nothing behind the shared position starts again and visits all groups, so that it does not fail
-/// while an earlier group has pages.
+/// A reclaim that frees nothing from the groups after the shared position starts again and visits all groups, so that
+/// it does not fail while a group before the position has pages.
 #[test]
 fn a_reclaim_that_finds_nothing_behind_the_position_visits_all_groups() {
     let mut choices = choices_of("6.12-classic");
@@ -189,8 +192,9 @@ fn a_group_is_on_the_list_while_it_exists() {
     });
 }
 
-/// Each group loses pages in the end, although a walk ends as soon as it has enough: groups that were aged wait in the
-/// young generation for the others.
+/// A walk over the groups ends as soon as it has freed enough pages. Nevertheless each group loses pages in the course
+/// of several reads of a large file, because a group that was aged goes to the young generation and is not visited
+/// again before the others.
 #[test]
 fn the_list_of_groups_is_fair_over_time() {
     for kernel in ["6.6-mglru", "6.14-mglru", "7.2-mglru"] {
@@ -211,8 +215,9 @@ fn the_list_of_groups_is_fair_over_time() {
     }
 }
 
-/// A group within its `min` protection goes to the young generation and keeps its pages. A group within its `low`
-/// protection goes to the tail first; the second visit takes its pages, and counts a `low` event.
+/// Multi-gen LRU with the list of groups. When reclaim visits a group within its `min` protection, the group goes to
+/// the young generation and keeps its pages. A group within its `low` protection first goes to the tail of its
+/// generation's list. The second visit takes its pages, and counts a `low` event.
 #[test]
 fn protection_puts_a_group_aside() {
     let run = |limit| {

@@ -100,7 +100,8 @@ fn a_group_at_its_limit_swaps() {
     }
 }
 
-/// Without swap nothing can be freed: the charge fails, and memory outside of the group is untouched.
+/// A group has a limit of 500 pages and no swap, and touches 600 anonymous pages. Nothing can be reclaimed, so the
+/// charge fails, and memory outside of the group is untouched.
 #[test]
 fn a_group_without_swap_is_exhausted_at_its_limit() {
     for kernel in KERNELS {
@@ -118,7 +119,8 @@ fn a_group_without_swap_is_exhausted_at_its_limit() {
     }
 }
 
-/// The limit of a parent holds for the sum of its children, and reclaim for it takes pages of both.
+/// A parent's limit holds for the pages of all its children together. Reclaim for this limit takes pages of both
+/// children, even if only one of them allocates.
 #[test]
 fn a_parents_limit_holds_for_its_children() {
     for kernel in KERNELS {

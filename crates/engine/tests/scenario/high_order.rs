@@ -1,4 +1,4 @@
-//! Requests of an order above 0 while memory is full: how long kswapd works for them, and which pages it takes.
+//! Requests of an order above 0 while memory is full: how long kswapd reclaims for them, and which pages it takes.
 
 use crate::ground::{Found, Ground, Plan, choices_of};
 use engine::Layout;
@@ -76,9 +76,10 @@ fn run_stream(choices: Choices) -> (u64, Vmstat) {
     (found.get(), vmstat)
 }
 
-/// The small zone cannot have a block of order 3. If all zones of the node must be balanced, kswapd frees all pages of
-/// the small zone that can be freed, and then gives up. If balanced zones with a quarter of the node's pages are
-/// enough, kswapd stops at once. The choice `reclaim.zone_balance` alone makes this difference.
+/// Scattered kernel pages keep the small zone (Normal) from ever having a free block of order 3, for which kswapd is
+/// woken. With `ZoneBalance::AllZones`, kswapd frees all pages of this zone that it can, and then gives up. If it is
+/// enough that balanced zones have a quarter of the node's pages, kswapd stops at once. The choice
+/// `reclaim.zone_balance` alone makes this difference.
 #[test]
 fn kswapd_empties_a_zone_that_cannot_have_the_order() {
     let (before, vmstat) = run_stream(choices_of("2.6.37-traceonly"));
@@ -106,17 +107,19 @@ fn high_wmark_hits(kernel: &str) -> u64 {
     vmstat["kswapd_high_wmark_hit_quickly"]
 }
 
-/// The two kernels differ in the test before kswapd sleeps. Each call of `balance_pgdat` reports a zone. Kanyzone's
-/// test also requires the reserve that the lower zones keep from requests for this zone. The check at the end of a call
-/// does not require this reserve. So there is one more call, which finds nothing to do and reports the lowest zone, and
-/// kswapd naps. Traceonly's test requires no reserve.
+/// Before kswapd sleeps, it tests whether free pages suffice for the zone that `balance_pgdat` has returned. Kanyzone's
+/// test adds the reserve (`lowmem_reserve`) that lower zones keep from requests for this zone. The check at the end of
+/// `balance_pgdat` does not add it. So kswapd first finds that it may not sleep, and calls `balance_pgdat` once more.
+/// This call has nothing to do and returns the lowest zone, for which there is no reserve, and kswapd naps. Traceonly's
+/// test adds no reserve.
 #[test]
 fn kanyzone_calls_once_more_before_it_naps() {
     let [before, after] = ["2.6.37-traceonly", "2.6.37-kanyzone"].map(high_wmark_hits);
     assert!(before < 10 && (100..1000).contains(&after), "traceonly {before}, kanyzone {after}");
 }
 
-/// A pass that frees less than a cluster gives the order up. Without that, a call for all zones would never end.
+/// If a pass of kswapd for a block frees fewer than 32 pages (`SWAP_CLUSTER_MAX`), kswapd continues with order 0.
+/// Otherwise it would work for ever in a kernel that wants a free block in every zone.
 #[test]
 fn an_order_is_given_up_when_nothing_can_be_freed() {
     let choices = choices_of("2.6.37-traceonly");
@@ -205,8 +208,8 @@ fn crowded(ground: &Ground) {
     ground.give_back(kernel);
 }
 
-/// The small zone is full of memory that cannot be evicted. Small files are read while another file is rewritten again
-/// and again.
+/// Touches anonymous pages that fill the small zone and stay there, because there is no swap. Then reads many small
+/// files and requests blocks of order 3, while another task rewrites a file.
 fn small_files_beside_a_writer(ground: &Ground) {
     let region = ground.region(3000);
     ground.touch(&region, 0..3000, true).unwrap();

@@ -6,8 +6,8 @@ use engine::memory::{Folio, Gfp, PAGEBLOCK_ORDER};
 use machine::Order;
 use machine::atomic::Ordering::Relaxed;
 
-/// Every fourth page is kernel memory, so that no block of order 9 can be free. Each attempt at compaction fails. After
-/// failures, compaction is left out more and more often, and then so is reclaim for a huge page.
+/// Every fourth page is kernel memory, so that no block of order 9 can be free, and each attempt at compaction fails.
+/// With each failure, more of the following requests leave compaction out, and reclaim with it.
 #[test]
 fn order_9_requests_are_deferred_after_failures() {
     let vmstat = Plan { cpus: 1, ..Plan::default() }.run(|ground| {
@@ -37,8 +37,8 @@ fn order_9_requests_are_deferred_after_failures() {
     assert_eq!((vmstat["alloc_failed"], vmstat["pswpout"]), (101, 0));
 }
 
-/// File pages fill memory. For a block of order 9, reclaim frees single pages until compaction could work, and then
-/// leaves the zone alone. So a request does not empty the page cache.
+/// File pages fill memory, and blocks of order 9 are requested. For each, reclaim frees single pages only until there
+/// are enough for compaction. So the requests do not empty the page cache.
 #[test]
 fn reclaim_leaves_off_when_compaction_can_go_on() {
     let mut plan = Plan { with_kswapd: false, ..Plan::default() };
@@ -73,7 +73,8 @@ fn a_fault_falls_back_to_small_pages() {
     assert_eq!(vmstat["nr_anon_pages"], 0);
 }
 
-/// A late lookup holds the first page of a block for a moment. The other pages of the block are freed meanwhile.
+/// A block is freed while a late lookup still holds a reference to the block's first page. The other seven pages become
+/// free at once, and the first page when the lookup releases it.
 #[test]
 fn a_block_is_freed_while_a_late_lookup_holds_its_first_page() {
     Plan::default().run(|ground| {

@@ -15,8 +15,9 @@ fn plan() -> Plan {
     Plan { choices, ..Plan::default() }
 }
 
-/// mechanisms/reclaim, 9: the check of a page reads and clears both the accessed bits and the mark. All pages of a
-/// region have both; pages that the sweep of the active list has scanned have neither.
+/// mechanisms/reclaim, 9: when a scan of the active list checks whether a page was used, it reads and clears both the
+/// accessed bits in page tables and `PG_referenced`. All pages of a region have both. Pages that the scan has checked
+/// must have neither.
 #[test]
 fn a_look_at_an_active_page_clears_all_that_says_it_was_used() {
     plan().run(|ground| {
@@ -70,8 +71,8 @@ fn a_costly_order_takes_used_pages_past_one_that_stays() {
     });
 }
 
-/// mechanisms/reclaim, 20.4: slots are read from the start of the aligned block up to the first free one. If the wanted
-/// slot is behind that free slot, it is then read alone.
+/// mechanisms/reclaim, 20.4: swap readahead reads the slots from the start of the aligned block up to the first free
+/// slot. If the wanted slot lies after that free slot, it is then read by itself.
 #[test]
 fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
     plan().run(|ground| {
@@ -103,10 +104,10 @@ fn swap_is_read_from_the_start_of_the_block_and_then_where_it_is_wanted() {
     });
 }
 
-/// In each pass, kswapd checks a zone before it shrinks the zone (mechanisms/reclaim, 18.4). So the pass that brings
-/// the zone to its high mark is not the last pass. If the priority of this pass is below 10, kswapd then waits 100 ms.
-/// After the wait it makes a last pass, which shrinks nothing. The priority that is kept for the next reclaim
-/// (mechanisms/reclaim, 11.1) is that of the last pass. The zone's marks are 128, 160 and 192 pages.
+/// In each pass, kswapd checks a zone before it shrinks the zone (mechanisms/reclaim, 18.4). So kswapd notices only in
+/// the next pass that a zone has reached its high mark. If the priority is below 10, it waits for 100 ms before this
+/// next pass, which then shrinks nothing. The priority of this last pass is the one that is kept for the next reclaim
+/// (mechanisms/reclaim, 11.1). The zone's marks are 128, 160 and 192 pages.
 #[test]
 fn kswapd_waits_after_the_pass_that_suffices() {
     let story = |kswapd_gap| {
@@ -159,9 +160,9 @@ fn a_zone_is_near_its_end_when_all_of_its_pages_were_looked_at_thrice() {
     });
 }
 
-/// mechanisms/reclaim, 11.1: for an order above 0, active pages in the same block as a page at the tail are scanned
-/// together with it. For order 8 these are 256 pages, even if few are to be scanned. All pages of a file were used
-/// twice.
+/// mechanisms/reclaim, 11.1: for an order above 0, the scan of an active page at the tail also scans the active pages
+/// in the same block. A block of order 8 has 256 pages, and all of them are scanned, even if fewer were to be scanned.
+/// In this test, all pages of a file are active, because each was used twice.
 #[test]
 fn active_pages_are_looked_at_in_blocks() {
     let looked_at = |lumpy_reclaim| {

@@ -9,7 +9,8 @@ use machine::Machine;
 use sim::{Sim, TaskId};
 use std::sync::Arc;
 
-/// Returns a machine whose khugepaged scans everything every 10 ms, and waits for 500 ms after a failed allocation.
+/// Returns a machine on which khugepaged sleeps for 10 ms after each scan of all regions, and for 500 ms after a failed
+/// allocation.
 fn plan() -> Plan {
     let mut choices = choices_of("3.10-rc4-vanilla");
     choices.memory.min_free_kbytes = 1024;
@@ -29,8 +30,8 @@ fn end(ground: &Ground, task: TaskId) {
     ground.sim.join(task);
 }
 
-/// Creates a region of small pages, the first `written` of which hold their stamps. The region may have huge pages, but
-/// no block was free when it was touched first.
+/// Creates a region that may have huge pages but has small pages. No block is free at the first touches of its ranges,
+/// so that each touch gets a small page. The first `written` pages hold their stamps.
 fn small_pages(ground: &Ground, pages: u32, written: u32) -> Arc<Region<Sim>> {
     let region = ground.engine.anonymous().create_region(None, pages, true);
     let others = ground.take_until_free(300);
@@ -89,7 +90,8 @@ fn small_pages_become_one_huge_page_with_all_their_bytes() {
     assert_eq!((vmstat["nr_anon_pages"], vmstat["nr_anon_transparent_hugepages"]), (0, 0));
 }
 
-/// A page that a task has pinned keeps its frame. Its range is not changed until the pin is released.
+/// A task has pinned one page of a range of 512 small pages. Khugepaged does not collapse the range while the page is
+/// pinned, and collapses it after the release.
 #[test]
 fn a_pinned_page_is_in_the_way() {
     plan().run(|ground| {
@@ -108,8 +110,8 @@ fn a_pinned_page_is_in_the_way() {
     });
 }
 
-/// A range is also left alone if one of its pages was read from swap and still has its slot, or is the shared page of
-/// zeroes.
+/// Khugepaged leaves a range alone if one of its pages was read from swap and still has its slot, or is the shared page
+/// of zeroes.
 #[test]
 fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
     plan().run(|ground| {
@@ -148,8 +150,9 @@ fn a_page_with_a_place_in_swap_and_the_page_of_zeroes_are_in_the_way() {
     });
 }
 
-/// A range may lack at most as many pages as the choice allows, and at least one of its pages must have been accessed
-/// lately.
+/// Khugepaged collapses a range only if at most `khugepaged_max_ptes_none` of its pages are missing (here 64), and if
+/// at least one page has been accessed since the last scan. Of two ranges, one lacks 65 pages and the other has not
+/// been accessed.
 #[test]
 fn a_range_that_is_empty_or_idle_is_left_alone() {
     let mut plan = plan();

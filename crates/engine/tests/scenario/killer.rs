@@ -18,7 +18,8 @@ fn plan() -> Plan {
     plan
 }
 
-/// The tasks of each process, which a kill ends.
+/// The tasks of all processes, each with the number of its process. When the OOM killer kills a process, its tasks are
+/// killed.
 #[derive(Clone, Default)]
 struct Tasks(Rc<RefCell<Vec<(u32, TaskId)>>>);
 
@@ -34,7 +35,7 @@ impl Tasks {
         tasks
     }
 
-    /// Starts a program with a process of its own, which ends with the program.
+    /// Starts a task that runs `body` as the only task of a new process. The process exits when `body` returns.
     fn start(
         &self,
         ground: &Ground,
@@ -125,7 +126,8 @@ fn the_largest_program_is_killed_and_its_memory_comes_back() {
     assert_eq!((vmstat["oom_kill"], vmstat["oom"]), (1, 0));
 }
 
-/// The limit of a group is met: a process of the group is killed, although a larger one runs outside and memory is free.
+/// A group reaches its memory limit. The killer ends a process of this group, although a larger process runs outside of
+/// the group and memory is free.
 #[test]
 fn a_full_group_kills_its_own() {
     plan().run(|ground| {
@@ -177,7 +179,8 @@ fn a_group_can_be_killed_as_a_whole() {
     assert_eq!(vmstat["oom_kill"], 2);
 }
 
-/// A request fails where no process may be killed, and where it asks for a block of a costly order.
+/// No process is killed in two cases: the only process must never be killed, or the request is for a block of a costly
+/// order. In both cases the request fails.
 #[test]
 fn a_request_fails_if_nobody_can_be_killed() {
     let vmstat = plan().run(|ground| {

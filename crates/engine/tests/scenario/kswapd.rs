@@ -49,8 +49,8 @@ fn an_allocation_below_low_wakes_kswapd() {
     assert_eq!((vmstat["allocstall"], vmstat["pgscan_direct_normal"]), (0, 0));
 }
 
-/// A zone counts as congested but lacks no pages, and kswapd works for a lower zone. Up to 3.2, kswapd did not check
-/// the upper zone.
+/// The upper zone is marked as congested but has enough free pages. Kswapd is woken for a request that only the lower
+/// zone may serve. Up to Linux 3.2, kswapd then does not check the upper zone, which stays marked as congested.
 #[test]
 fn a_zone_above_those_that_lack_pages_stays_congested_before_3_3() {
     let stays_congested = |ends| {
@@ -125,8 +125,9 @@ fn comes_to_priority_zero(kernel: &str) -> bool {
     found.get()
 }
 
-/// While a disk with dirty pages stands still, no pass frees a cluster. 3.10 then scans all pages. The later kernels
-/// also lower the priority, because nothing is freed at all, but stop at half of each list.
+/// Memory is full of dirty pages, and the disk completes no request. So kswapd frees nothing, and lowers the priority
+/// with every pass. In 3.10 it comes to priority 0, which scans whole lists. In the later kernels it stops at priority
+/// 1, which scans half of each list.
 #[test]
 fn kswapd_of_3_10_scans_everything_where_mmotm_scans_half() {
     assert!(comes_to_priority_zero("3.10-rc4-vanilla"));
@@ -152,9 +153,9 @@ fn restarts_are_counted_as_runs() {
     assert!(restarting > descending, "{restarting} runs freed {by_restarts}, {descending} freed {by_descents}");
 }
 
-/// The lower zone keeps a reserve from requests for the upper zone, and the reserve is larger than the lower zone. A
-/// kswapd that does not know class zones ignores the reserve, and sleeps. If it checked the reserve, it could never
-/// bring the zone above it.
+/// The reserve (`lowmem_reserve`) that the lower zone keeps from requests for the upper zone is larger than the lower
+/// zone. A kswapd that knows no class zone ignores the reserve, and so falls asleep. If it required the reserve too, it
+/// would never sleep, because the lower zone cannot have so many free pages.
 #[test]
 fn a_reserve_larger_than_its_zone_does_not_keep_a_kswapd_awake_that_knows_no_class_zones() {
     let layout = Layout::single_node(0, 1024, 3072);

@@ -1,5 +1,5 @@
-//! Blocks that are lent to a user outside of the engine, marks that are set at run time, and objects that are dropped
-//! on request.
+//! Tests of what a user of the engine may do at run time: borrow blocks of memory, set `min_free_kbytes` and so the
+//! watermarks, and drop slab objects.
 
 use crate::ground::{PAGES, Plan};
 use engine::Task;
@@ -7,7 +7,8 @@ use engine::memory::{Gfp, MigrateType, Use};
 use engine::slab::choices::SlabOrder;
 use machine::Order;
 
-/// A lent block is in no list and under no gauge. The check at the end finds all its frames in their place.
+/// Four blocks are lent. Their pages are not free and count as lent, and the map of memory shows them as lent. All
+/// checks of the engine pass meanwhile. When the blocks are taken back, as many pages are free as before.
 #[test]
 fn a_block_that_is_lent_is_missing_until_it_is_taken_back() {
     Plan { with_kswapd: false, ..Plan::default() }.run(|ground| {

@@ -24,7 +24,7 @@ fn oldest_first(ground: &Ground) -> Vec<ZoneKind> {
     kinds
 }
 
-/// A node's lists have the pages of all its zones, in one order.
+/// With lists by node, one list has pages of both zones. With lists by zone, it has pages of its zone only.
 #[test]
 fn a_node_has_one_order_for_all_its_zones() {
     for (lruvec_of, lruvecs) in [(LruvecOf::Zone, 2), (LruvecOf::Node, 1)] {
@@ -41,7 +41,8 @@ fn a_node_has_one_order_for_all_its_zones() {
     }
 }
 
-/// A request for DMA32 skips pages of Normal, which stay and count as scanned, and takes pages of DMA32.
+/// The LRU lists of a node have pages of two zones. A direct reclaim for a request that only DMA32 may serve skips the
+/// pages of Normal, which stay on the list and count as scanned, and takes pages of DMA32.
 #[test]
 fn reclaim_for_a_low_zone_skips_pages_of_higher_ones() {
     for policy in [PolicyKind::Classic, PolicyKind::Lru, PolicyKind::Clock] {
@@ -80,7 +81,8 @@ fn skip_pages_of_higher_zones(policy: PolicyKind) {
     assert!(passed_over >= vmstat["pgskip_normal"], "{vmstat:?}");
 }
 
-/// If each zone has its own lruvec, no page is ever skipped, and the counter does not exist.
+/// In a kernel in which each zone has its own lruvec, reclaim never meets pages of a higher zone. So there is no
+/// counter `pgskip_normal`.
 #[test]
 fn a_zone_of_its_own_skips_nothing() {
     let vmstat = plan(LruvecOf::Zone).run(|ground| {

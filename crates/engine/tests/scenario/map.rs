@@ -62,8 +62,8 @@ fn a_fault_reads_the_pages_around() {
     assert_eq!(vmstat["pgmajfault"], 1);
 }
 
-/// A mapping is walked from its beginning. If the kernel takes this for a sequential reader, one fault waits and the
-/// rest is read ahead. If pages are touched at random, none is read ahead.
+/// All pages of a mapping are touched in order. If the kernel reads ahead as for sequential reads, one fault waits for
+/// the disk. With random advice, nothing is read ahead, and each fault waits.
 #[test]
 fn consecutive_faults_are_read_ahead_like_reads() {
     let majors = |map_readahead, pattern| {
@@ -118,8 +118,9 @@ fn a_shared_page_is_dirty_from_its_write_fault_to_its_writeback() {
     assert_eq!(vmstat["nr_dirtied"], 40);
 }
 
-/// With a dirty limit of 0, the flusher writes each page, and makes it read-only, before the write can succeed. The
-/// write succeeds nevertheless, after one pause.
+/// The dirty limit is 0, and a task writes pages through a mapping. For each page, the flusher writes the page back and
+/// maps it read-only before the task has written, so the task faults again. The task is paused once, and then its write
+/// must succeed, so no page becomes dirty more than about twice.
 #[test]
 fn a_write_through_a_mapping_comes_to_its_end_though_its_page_is_written_back_first() {
     let mut plan = Plan::default();
@@ -227,8 +228,8 @@ fn truncation_unmaps_what_is_behind_the_end() {
     });
 }
 
-/// A read fault maps all pages in memory of the block of sixteen around the faulting page. A write fault, or a fault on
-/// a missing page, maps one page.
+/// A read fault on a page that is in memory also maps the pages around it that are in memory: those of the aligned
+/// block of sixteen. A write fault, or a fault on a page that must be read, maps one page.
 #[test]
 fn a_read_fault_maps_what_is_in_memory_around_it() {
     let faults = |fault_around_pages| {
@@ -342,8 +343,8 @@ fn text_becomes_active_at_the_first_look() {
     }
 }
 
-/// Three programs walk through the same mapped file, and announce that they will not come back to its pages. When
-/// memory is short, the pages are unmapped everywhere and freed.
+/// Three mappings of one file are declared to be used sequentially (as by `MADV_SEQUENTIAL`), and each page is touched
+/// once through each mapping. When memory is short, reclaim unmaps the pages from all three and frees them.
 #[test]
 fn reclaim_unmaps_pages_that_are_no_longer_touched() {
     let vmstat = Plan::default().run(|ground| {

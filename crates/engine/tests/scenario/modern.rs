@@ -1,5 +1,5 @@
-//! Classic reclaim as of Linux 5.12: pages that come back, families balanced by cost, a kswapd that balances a node as
-//! a whole.
+//! Classic reclaim as of Linux 5.12: refaults, a balance of anonymous and file pages by cost, and a kswapd that
+//! balances a node as a whole.
 
 use crate::choices::everything;
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of, stamp};
@@ -37,8 +37,8 @@ fn flags(ground: &Ground, file: &File<Sim>, page: u32) -> Option<Flags> {
     file.index.get(page).map(|frame| ground.engine.memory().frames[frame].flags())
 }
 
-/// Makes `active` pages active by reading them twice. `stream` has filled the rest of memory, and its first pages have
-/// been evicted.
+/// Makes `active` pages of one file active by reading them twice, and then reads a second file until memory is full and
+/// the file's first pages have been evicted. Returns the second file.
 fn with_active_pages(ground: &Ground, active: u32) -> Arc<File<Sim>> {
     let hot = ground.import(active);
     for _ in 0..2 {
@@ -51,7 +51,8 @@ fn with_active_pages(ground: &Ground, active: u32) -> Arc<File<Sim>> {
     stream
 }
 
-/// Returns the last page before `end` that has left memory. No page left later than this one.
+/// Returns the highest page number below `end` whose page is not in memory. The file was read in order, so this page
+/// was evicted last.
 fn last_gone(file: &File<Sim>, end: u32) -> u32 {
     (0..end).rev().find(|page| file.index.get(*page).is_none()).expect("a page has left")
 }
@@ -133,8 +134,8 @@ fn pages_that_leave_nothing_are_as_new() {
     assert!(vmstat.keys().all(|name| !name.starts_with("workingset_")), "{vmstat:?}");
 }
 
-/// A page that was active before its eviction belongs to the working set when it comes back, and its read counts as a
-/// cost of files.
+/// A page that was active before its eviction counts as restored to the working set when it refaults
+/// (`workingset_restore_file`).
 #[test]
 fn a_page_that_was_active_before_it_left_is_restored() {
     let vmstat = plan().run(|ground| {
@@ -155,7 +156,8 @@ fn a_page_that_was_active_before_it_left_is_restored() {
     assert!(vmstat["workingset_activate_file"] <= vmstat["workingset_refault_file"]);
 }
 
-/// The number of pages that become inactive equals the number that become active by a second use or after a refault.
+/// A file of twice memory is read at random, each page with the same probability. In the long run as many pages are
+/// deactivated as are activated by a second use or a refault, except for the growth of the active list.
 #[test]
 fn under_uniform_reads_activations_and_deactivations_are_in_balance() {
     plan().run(|ground| {
@@ -208,8 +210,9 @@ fn pages_that_come_back_from_swap_are_refaults() {
     );
 }
 
-/// The pages of a file take the rest of a pageblock that has kernel pages. The low mark rises by a pageblock. Kswapd
-/// frees pages up to the mark, except pages that it would have to write first. Then the mark falls.
+/// Movable pageblocks are full, so pages of a file are allocated from a pageblock of another type. This raises the low
+/// mark by a pageblock (`watermark_boost_factor`). Kswapd frees pages up to the raised mark, without writing any, and
+/// then the mark falls to its usual value.
 #[test]
 fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
     let run = |watermark_boost_factor, with_kswapd| {
@@ -327,8 +330,9 @@ fn new_anonymous_pages_are_inactive_until_they_are_used_again() {
     assert_eq!(counts("3.10-rc4-vanilla"), (0, 1000));
 }
 
-/// Idle anonymous memory is evicted when file pages refault. 3.10 has enough inactive file pages, and keeps the
-/// anonymous memory.
+/// Half of memory is anonymous and idle, and file pages are read again and again. Linux 5.12 swaps the idle memory out,
+/// because file pages refault. Linux 3.10 swaps hardly any of it, because the inactive file list is long enough for it
+/// to reclaim file pages only.
 #[test]
 fn idle_anonymous_memory_goes_when_files_are_missed() {
     let run = |kernel: &'static str| {
@@ -362,7 +366,9 @@ fn every_balance_of_families_holds_everything() {
     }
 }
 
-/// Scans do not meet a page under writeback again before its write has ended. The page is then the next to be evicted.
+/// Reclaim finds dirty file pages, and a disk stalls. With `UnwrittenPages::BecomeActive`, such a page goes to the
+/// active list, so scans of the inactive list do not meet it again. When its write has ended, it moves to the tail of
+/// the inactive list and is evicted next.
 #[test]
 fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
     let run = |unwritten_pages| {
@@ -383,8 +389,9 @@ fn pages_that_are_to_be_written_are_moved_out_of_the_way() {
     assert!(moved["nr_vmscan_immediate_reclaim"] <= kept["nr_vmscan_immediate_reclaim"]);
 }
 
-/// For requests that can use several zones, one zone at its high mark is enough. For a request that can use only a low
-/// zone, kswapd works for that zone.
+/// The lower zone has few free pages, and the upper zone is at its high mark. A request that may use both zones makes
+/// kswapd scan nothing, because one such zone is enough. A request that may use only the lower zone makes kswapd
+/// reclaim for that zone.
 #[test]
 fn kswapd_balances_a_node_for_what_was_asked() {
     let mut plan = Plan { layout: Layout::single_node(0, PAGES / 4, PAGES * 3 / 4), ..plan() };
@@ -425,7 +432,8 @@ fn kswapd_balances_a_node_for_what_was_asked() {
     });
 }
 
-/// Kswapd gives up on a node in which nothing can be freed. It works for the node again once a task has freed pages.
+/// Nothing can be freed in a node, and kswapd gives up on the node after 16 fruitless calls. When a task has freed
+/// pages, kswapd reclaims in the node again.
 #[test]
 fn kswapd_gives_up_after_sixteen_failures_and_comes_back() {
     let plan = Plan { swap_slots: 0, ..plan() };
@@ -551,9 +559,9 @@ fn who_is_at_the_limit_of_a_cgroup_waits_for_a_page_that_it_meets_again_under_wr
     assert!(scanned > 8 * PAGES, "{scanned}: it is not marked");
 }
 
-/// All pages in a cgroup are active. Reclaim deactivates pages only if few are inactive, but the counters for this
-/// check are summed only every two seconds. Linux 6.18 gives up before that. Here the task waits, because the OOM
-/// killer is turned off.
+/// All pages in a cgroup are active. Reclaim deactivates pages only if few are inactive, but it learns the numbers only
+/// every two seconds, when the counters are summed. Until then it can free nothing. Linux 6.18 itself would give up
+/// (OOM). Here the OOM killer is turned off, so the task waits, and then gets its pages.
 #[test]
 fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
     let wait = |cgroup_counters| {
@@ -582,9 +590,10 @@ fn who_finds_no_page_under_a_limit_waits_until_reclaim_knows_its_lists() {
     assert!(at_once < Nanos::from_millis(100), "{at_once:?}");
 }
 
-/// With swappiness 0, anonymous pages are scanned only if file pages are few, and then only the inactive ones. It takes
-/// two seconds until reclaim knows how many pages are inactive. Within a hundredth of that time, all inactive pages may
-/// be used and become active, the sooner the smaller memory is. Swap has room, so memory of no size is exhausted.
+/// With swappiness 0, reclaim scans anonymous pages only if file pages are few, and then only inactive ones. It learns
+/// the number of inactive pages from sums that are up to two seconds old. In a small memory, all inactive pages may
+/// become active in a fraction of this time. There is room in swap, so memory must not be reported as exhausted,
+/// whatever its size.
 #[test]
 fn with_swappiness_0_memory_is_not_exhausted_while_swap_has_room_whatever_its_size() {
     let kernels = ["4.18", "5.12-mainline", "6.1-classic", "6.18-classic"];
@@ -623,7 +632,8 @@ fn generations_with_swappiness_0_leave_swap_alone_and_the_error_says_so() {
     }
 }
 
-/// In a cgroup no watermark shows that file pages are few. If there are none, anonymous pages are reclaimed.
+/// A cgroup has no file pages. Its reclaim cannot tell by watermarks that file pages are few, because a cgroup has no
+/// watermarks. It reclaims anonymous pages all the same.
 #[test]
 fn a_cgroup_without_pages_of_files_swaps() {
     for kernel in ["3.10-rc4-vanilla", "mm1-lessdisrupt-v1", "highwater", "5.4", "5.12-mainline"] {
@@ -637,8 +647,8 @@ fn a_cgroup_without_pages_of_files_swaps() {
     }
 }
 
-/// From a swap device that completes at once, a page is read alone, and it is written again each time that it is
-/// evicted.
+/// With `SynchronousSwap::Apart`, a fault on a page in a synchronous swap device reads that page only, without
+/// read-ahead.
 #[test]
 fn synchronous_swap_is_read_a_page_at_a_time() {
     let swap_ins = |synchronous| {

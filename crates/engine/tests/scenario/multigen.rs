@@ -13,7 +13,7 @@ use machine::{Machine, Nanos, Step};
 /// Kernels with each version of the multi-gen LRU.
 const VERSIONS: [&str; 5] = ["mglru-v1", "mglru-v2", "6.1-mglru", "6.14-mglru", "7.2-mglru"];
 
-/// The kernels whose controller has tiers.
+/// Kernels with a version of the multi-gen LRU that has tiers.
 const TIERED: [&str; 4] = ["mglru-v2", "6.1-mglru", "6.14-mglru", "7.2-mglru"];
 
 fn plan(kernel: &str) -> Plan {
@@ -51,7 +51,8 @@ fn every_version_reclaims_files_and_anonymous_memory() {
     }
 }
 
-/// Reads random pages of a file of four times the memory; all pages are equally likely.
+/// Reads `reads` pages of a file of `pages` pages. Each page is drawn at random, and all are equally likely. Calls
+/// `each` with the number of each read, from 0, after the read.
 fn read_at_random(ground: &Ground, pages: u32, reads: u32, mut each: impl FnMut(u32)) {
     let file = ground.import(pages);
     let mut numbers = Numbers(7);
@@ -62,9 +63,9 @@ fn read_at_random(ground: &Ground, pages: u32, reads: u32, mut each: impl FnMut(
     }
 }
 
-/// mechanisms/multigen, 10.5: a fifth of memory is anonymous and idle, and there is swap. Later versions begin
-/// generations by the number of evictable pages, and so evict the idle memory in the end:
-/// `idle_anonymous_memory_goes_once_in_7_2`.
+/// mechanisms/multigen, 10.5: a fifth of memory is anonymous and idle, swap is free, and a file is read at random. Up
+/// to 6.14 the idle memory stays. Later versions begin generations by the number of evictable pages, and so evict it in
+/// the end: `idle_anonymous_memory_goes_once_in_7_2`.
 #[test]
 fn idle_anonymous_memory_stays_under_reads_of_a_file() {
     for kernel in ["mglru-v2", "6.1-mglru", "6.14-mglru"] {
@@ -79,7 +80,8 @@ fn idle_anonymous_memory_stays_under_reads_of_a_file() {
     }
 }
 
-/// Idle memory is evicted, because file pages refault and idle pages do not. It is written once.
+/// A fifth of memory is anonymous and idle, and a file is read at random. All idle pages are swapped out, because file
+/// pages refault and idle pages do not. Each is written to swap once.
 #[test]
 fn idle_anonymous_memory_goes_once_in_7_2() {
     let vmstat = plan("7.2-mglru").run(|ground| {
@@ -90,7 +92,8 @@ fn idle_anonymous_memory_goes_once_in_7_2() {
     assert_eq!((vmstat["pswpout"], vmstat["pswpin"]), (PAGES / 5, 0));
 }
 
-/// Pages that were read twice by chance are no better than others: no tier is protected.
+/// Pages of a file are read at random, all with the same probability. A page that was read twice is then no more likely
+/// to be read again, so no tier is protected.
 #[test]
 fn uniform_reads_protect_no_tier() {
     for kernel in TIERED {
@@ -334,8 +337,8 @@ fn a_mapped_hot_set_outlives_a_stream_in_7_2() {
     assert!(used_once * 2 < active, "{used_once} major faults, {active} where pages come as active");
 }
 
-/// Reads random pages of a file of four times the memory, on a machine with a small DMA zone. Returns the mean number
-/// of pages that a run of kswapd frees.
+/// Reads random pages of a file that is larger than memory, on a machine with a small DMA zone. Returns the mean number
+/// of pages that one call of `balance_pgdat` frees (`pgsteal_kswapd` divided by `pageoutrun`).
 fn freed_per_call(stops: KswapdStops) -> u64 {
     let mut plan = Plan { layout: Layout::single_node(1024, 15 * 1024, 0), ..plan("7.2-mglru") };
     plan.choices.memory.lowmem_reserve_ratio = [32; 3];
@@ -345,8 +348,9 @@ fn freed_per_call(stops: KswapdStops) -> u64 {
     freed / vmstat["pageoutrun"]
 }
 
-/// mechanisms/multigen, 6.1: the DMA zone reaches its high mark, but never the 480 pages more that it reserves against
-/// requests for a higher zone.
+/// mechanisms/multigen, 6.1: the DMA zone has pages up to its high mark, but never the 480 more that it reserves
+/// against requests for a higher zone. A kswapd that stops only when zones are above mark and reserve therefore frees
+/// its whole target in each call. One that stops at high marks frees less.
 #[test]
 fn kswapd_frees_its_whole_target_where_its_stop_asks_for_the_reserve() {
     let (with_reserve, without) =
@@ -375,8 +379,9 @@ fn touch_swapped(isolated_marks: IsolatedMarks, refault_marks: RefaultMarks) -> 
     ["pgscan_kswapd_normal", "workingset_activate_anon"].map(|name| vmstat.get(name).copied().unwrap_or_default())
 }
 
-/// mechanisms/multigen, 6.2: if one page of a batch was used, reclaim also examines the entries around its page-table
-/// entry. This clears the accessed bits of other pages of the batch. Without a mark, these pages would then be evicted.
+/// mechanisms/multigen, 6.2: if one page of a batch was used, reclaim also looks at the page-table entries around that
+/// page's, and clears their accessed bits. If another page of the batch is among them, reclaim must record that it was
+/// used. Otherwise it would evict this page.
 #[test]
 fn pages_found_used_while_they_are_isolated_stay() {
     let scanned = |isolated_marks| touch_swapped(isolated_marks, RefaultMarks::FaultOrFourUses)[0];
@@ -384,8 +389,8 @@ fn pages_found_used_while_they_are_isolated_stay() {
     assert!(kept * 4 > evicted * 5, "{kept} pages scanned, {evicted} where they go");
 }
 
-/// mechanisms/multigen, 8.6: 6.1 protects a page once if a fault brought it back. A rule that looks only at tiers
-/// protects no such page.
+/// mechanisms/multigen, 8.6: in 6.1, a page that a fault brought back from swap is protected from one eviction. If a
+/// rule looks only at the page's tier, no such page is protected.
 #[test]
 fn what_came_back_by_a_fault_is_protected_once_in_6_1() {
     let protected = |refault_marks| touch_swapped(IsolatedMarks::FirstTaken, refault_marks)[1];
@@ -403,7 +408,8 @@ fn uses_through_a_mapping_with_random_advice_keep_no_page() {
     }
 }
 
-/// The full view has a line for each tier under the oldest and the youngest generation, with the controller's counts.
+/// The text of `lru_gen_full` has a line for each tier under the oldest and under the youngest generation. Under the
+/// oldest, a line has the tier's refaulted, evicted and protected pages.
 #[test]
 fn the_full_view_counts_tiers() {
     plan("7.2-mglru").run(|ground| {
@@ -433,8 +439,9 @@ fn the_full_view_counts_tiers() {
     });
 }
 
-/// Some memory is used all the time. More and more other memory is used once. All of it can go to swap. A walk finds
-/// the used pages before reclaim scans them.
+/// A region of 1,000 pages is touched again and again, while the pages of a region four times as large as memory are
+/// touched once each. There is swap for all of them. If page tables are walked, the walk finds the pages in use before
+/// reclaim scans them, so few of them are swapped out.
 #[test]
 fn a_walk_keeps_used_anonymous_memory() {
     use engine::lru::policy::multigen::choices::LookAround;
@@ -465,9 +472,9 @@ fn a_walk_keeps_used_anonymous_memory() {
     }
 }
 
-/// Sixteen programs together write one and a half times memory. While one of them walks page tables so that a
-/// generation can begin, the others can reclaim nothing. They help with the walk, wait, and get no error about
-/// exhausted memory.
+/// Sixteen programs write one region each, together 1.5 times as large as memory. While one of them walks page tables
+/// so that a generation can begin, the others can reclaim nothing. They help with the walk, wait, and get no
+/// out-of-memory error.
 #[test]
 fn tasks_that_reclaim_at_once_share_the_walk() {
     for kernel in VERSIONS {

@@ -60,7 +60,7 @@ fn each_node_has_a_kswapd() {
     });
 }
 
-/// A page that is read again is counted on the node of its new frame.
+/// A refault is counted on the memory node of the page's new frame, and not on the node where the page was before.
 #[test]
 fn nodes_count_allocations_and_refaults_apart() {
     let mut plan = Plan { choices: choices_of("highwater"), ..plan() };
@@ -120,7 +120,8 @@ fn zone_reclaim_mode_keeps_a_task_on_its_node() {
     assert!(on[0] < NODE_PAGES / 100 && on[1] > NODE_PAGES / 3, "{on:?}");
 }
 
-/// With bit 1 alone, zone reclaim takes only clean, unmapped pages. With all bits, it also swaps mapped pages.
+/// With `zone_reclaim_mode` 1, zone reclaim takes only clean, unmapped pages, so nothing is swapped out. With 7, it
+/// also writes pages and unmaps mapped ones, so anonymous pages are swapped out.
 #[test]
 fn zone_reclaim_takes_mapped_pages_only_where_its_mode_says_so() {
     let swapped = |mode| {

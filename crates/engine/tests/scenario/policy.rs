@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Number of pages of the policy [`Fifo`] that came back with their shadow.
 static CAME_BACK: AtomicU64 = AtomicU64::new(0);
 
-/// The shadow that the policy gives to each page that it evicts.
+/// The shadow that the policy [`Fifo`] leaves for each page that it evicts.
 const LEFT: u32 = 0x2a5a_5a5a;
 
 /// A policy that evicts pages in the order in which they came, and leaves shadows.
@@ -78,7 +78,8 @@ fn every_policy_reclaims_files_and_anonymous_memory() {
     }
 }
 
-/// A hot set of a quarter of memory is read repeatedly, while a file of four times the size of memory is read once.
+/// A hot set of a quarter of memory is read again and again, while a file of four times memory is read once. LRU and
+/// CLOCK keep the hot set: the device reads at most 10 % more than each page once.
 #[test]
 fn lru_and_clock_keep_what_is_used_beside_a_stream() {
     let read = |policy| {

@@ -82,9 +82,9 @@ fn reclaim_at_a_limit_is_a_stall_and_reclaim_on_demand_is_not() {
     }
 }
 
-/// Uses two sets of 3,000 pages in turn, each twice, of which only one fits into memory. So pages become active, leave,
-/// and come back. `uses` is called for each use of a page, at a pace at which kswapd keeps up: `true` in the last four
-/// turns.
+/// Uses each page of a set of 3,000 twice, then each page of a second set, and so on in ten turns. Memory has room for
+/// one set only. So pages become active, are evicted, and come back. `uses` is called to use a page. Its second
+/// argument is `true` in the last four turns. The pauses are long enough for kswapd to keep up.
 fn use_two_sets(ground: &Ground, mut uses: impl FnMut(u32, bool)) {
     for turn in 0..10 {
         let part = turn % 2;
@@ -124,8 +124,8 @@ fn a_refault_stalls_if_its_shadow_has_the_mark_of_the_workingset() {
     assert_eq!(vmstat["pgscan_direct_normal"], 0);
 }
 
-/// If swapped pages leave shadows, a swap-in stalls only if its shadow has the mark of the workingset. Without shadows
-/// every swap-in stalls.
+/// In a kernel that leaves shadow entries for swapped pages, a swap-in counts as a memory stall (PSI) only if the
+/// shadow entry says that the page was in the working set. In a kernel without them, every swap-in counts.
 #[test]
 fn a_swap_in_stalls_if_its_shadow_has_the_mark_or_there_are_no_shadows() {
     for (kernel, has_shadows) in [("6.1-classic", true), ("3.10-rc4-vanilla", false)] {

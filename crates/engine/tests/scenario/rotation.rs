@@ -5,7 +5,8 @@ use engine::stat::Vmstat;
 
 const KERNELS: [&str; 3] = ["2.6.23-rc5", "2.6.23-rc5-pagevec", "2.6.23-rc6-modified"];
 
-/// Writes one and a half times memory, and reads it back; returns the counters.
+/// Writes a region 1.5 times as large as memory, so that pages are swapped out, and reads it. Returns the run's
+/// counters.
 fn swap_with(kernel: &str) -> Vmstat {
     let mut choices = choices_of(kernel);
     choices.memory.min_free_kbytes = 1024;

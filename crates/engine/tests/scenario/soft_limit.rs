@@ -4,7 +4,7 @@ use crate::ground::{Found, PAGES};
 use crate::groups::{group_with, groups, plan, within};
 use engine::memory::Limit;
 
-/// Pages that each of two groups reads.
+/// Number of file pages that each of the two groups reads.
 const READ: u32 = PAGES as u32 / 4;
 
 /// Returns how many pages two groups have left after a task of the root group has read more than memory has. The first
@@ -56,7 +56,8 @@ fn a_soft_limit_refuses_no_charge() {
     });
 }
 
-/// With a list of groups, a group above its soft limit is visited before others of its generation.
+/// Multi-gen LRU with the list of groups (`memcg_lru`): kswapd puts a group above its soft limit at the head of the
+/// list. So it reclaims from this group before the other groups of the same list generation.
 #[test]
 fn a_group_above_its_soft_limit_goes_to_the_head_of_the_list() {
     plan("6.6-mglru").run(|ground| {

@@ -93,8 +93,9 @@ fn without_memory_for_a_copy_who_changes_a_page_waits() {
     });
 }
 
-/// The first task that changes a page of a file under writeback waits. From then on, the file's pages are written from
-/// copies, until 2,048 copies in a row were of no use. Pages of other files are not copied.
+/// The first task that changes a page of a file under writeback waits. From then on, writeback copies each page of the
+/// file and writes the copy. It stops when it has made 2,048 copies since a task last changed a page under writeback.
+/// Pages of other files are not copied.
 #[test]
 fn pages_are_written_from_copies_once_somebody_waited() {
     plan(StablePages::CopyWhenChanged).run(|ground| {
@@ -142,7 +143,8 @@ fn readers_go_on_beside_who_waits_to_change_a_page() {
     });
 }
 
-/// A page is held for writing while its file is synced, and while the flusher tries to write it.
+/// A task holds a page for writing while the flusher writes the file and another task syncs it. The page is not
+/// written, and the sync does not end, until the task releases the page.
 #[test]
 fn a_page_that_is_being_changed_is_written_when_it_is_let_go() {
     let mut plan = plan(StablePages::Wait);
@@ -254,8 +256,8 @@ fn nobody_waits_long_for_who_changes_a_page_again_and_again() {
     }
 }
 
-/// One task holds as many pages for writing as may be dirty, and takes one more. If it waited for its pages to be
-/// written, no task could write them.
+/// One task pins more pages for writing than the dirty limit permits, and releases none. It must not be throttled until
+/// its pages are written, because no task can write pinned pages. All 900 pins succeed within 100 s.
 #[test]
 fn who_holds_all_that_is_dirty_is_not_held_back_for_ever() {
     let mut plan = plan(StablePages::Wait);

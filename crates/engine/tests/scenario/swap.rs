@@ -13,7 +13,7 @@ use sim::disk::Fault;
 
 const TWICE: u32 = 2 * PAGES as u32;
 
-/// Returns the first page of a region that is only in swap.
+/// Returns the first page of a region that is not in memory but in swap.
 fn swapped_out(ground: &Ground, region: &Region<Sim>) -> u32 {
     let is_out =
         |page: &u32| region.entry(*page).slot().is_some_and(|slot| ground.engine.swap().cached(slot).is_none());
@@ -46,8 +46,8 @@ fn a_swapped_page_comes_back_with_its_contents_by_a_major_fault() {
     assert!(vmstat["pgmajfault"] >= PAGES / 8, "eight slots are read at once: {}", vmstat["pgmajfault"]);
 }
 
-/// Touches pages of a region twice as large as memory, in the given order. Returns the number of pages read from swap
-/// for each fault that reads.
+/// Writes all pages of a region twice as large as memory, and then reads page `order(n)` for each `n`. Returns the
+/// number of pages read from swap for each major fault.
 fn swapped_in_per_fault(swap_window: SwapWindows, order: impl Fn(u32) -> u32 + Send + Sync + 'static) -> f64 {
     let mut plan = Plan::default();
     plan.choices.swap.window = swap_window;
@@ -62,8 +62,8 @@ fn swapped_in_per_fault(swap_window: SwapWindows, order: impl Fn(u32) -> u32 + S
     vmstat["pswpin"] as f64 / vmstat["pgmajfault"] as f64
 }
 
-/// Pages that are read ahead but not used displace other pages. If the faults on a region come in no order, the region
-/// stops reading ahead.
+/// With `SwapWindows::ByUse`, faults on pages in ascending or descending order read several pages each. Faults in a
+/// scattered order read hardly more than one page each, because the pages that were read ahead are not used.
 #[test]
 fn a_swap_window_by_use_is_large_for_faults_in_order_and_small_for_others() {
     // The step has no divisor in common with the number of pages. So each page is touched once, far from the one
@@ -75,9 +75,9 @@ fn a_swap_window_by_use_is_large_for_faults_in_order_and_small_for_others() {
     assert!(swapped_in_per_fault(SwapWindows::ByUse, scattered) < 1.2);
 }
 
-/// A disk writes a page faster than reclaim looks at a batch of pages. If the write of a page ends while the page is
-/// off its list, the page is not moved to the tail and has to go round the whole list. A plug holds requests back until
-/// the batch is on its list again.
+/// The disk writes a page faster than reclaim gets through its batch of isolated pages. If the write of a page ends
+/// while the page is isolated, the page is not moved to the tail of its list and has to go through the whole list
+/// again. A plug holds the write requests back until the batch is on its list again.
 #[test]
 fn pages_written_under_a_plug_leave_from_the_tail_of_their_list() {
     let run = |written_pages| {
@@ -121,8 +121,9 @@ fn a_fault_on_a_page_under_writeback_to_swap_is_minor() {
     });
 }
 
-/// A page comes back by a read. It keeps its slot and is mapped read-only, so that it need not be written again. The
-/// first write is one more minor fault; later writes cause none.
+/// A page in swap is read by a read fault. The page keeps its swap slot and is mapped read-only. As long as no task
+/// writes to it, it can be evicted without another write to swap. The first write is a minor fault; later writes cause
+/// no fault.
 #[test]
 fn a_read_fault_maps_read_only_and_the_first_write_is_a_minor_fault() {
     Plan::default().run(|ground| {

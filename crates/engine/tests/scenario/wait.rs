@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-/// Returns the virtual time in which `tasks` tasks write regions of one and a half times memory together, without
-/// kswapd.
+/// Returns the virtual time that `tasks` tasks take to write one region each, at the same time and without kswapd. All
+/// regions together are 1.5 times as large as memory.
 fn time_to_swap(tasks: u32, change: impl Fn(&mut Choices)) -> Nanos {
     swapped_by(tasks, change).0
 }
@@ -57,8 +57,9 @@ fn writeout_is_waited_for_as_long_as_it_takes() {
     assert!(for_writeback < Nanos::from_millis(200), "{for_writeback}");
 }
 
-/// Four tasks reclaim at once. For some microseconds, they hold more pages of a short list than are left on it. A task
-/// that waits until these pages are put back waits less long than for a congested disk.
+/// Four tasks reclaim at once. For some microseconds, they have isolated more pages of a short list than are left on
+/// it. A further task must wait for the isolated pages. In a kernel in which it waits until they are put back, the
+/// tasks together are faster than in one in which it waits as for a congested disk.
 #[test]
 fn a_putback_is_not_waited_for_like_a_disk() {
     let time = |wait| {
@@ -97,8 +98,8 @@ fn who_finds_too_many_isolated_looks_again_after_20_ms() {
     assert_eq!(time(IsolatedWait::ReclaimThrottle, false), 0, "they came back while it looked");
 }
 
-/// Returns how long each of `tasks` reclaimers is throttled while `pages` pages are written, in ms, and the number of
-/// written pages that counted for the throttle.
+/// Starts `tasks` reclaimers that are throttled for writeback while a sync writes `pages` pages. Returns for how many
+/// ms each of them is throttled, and `nr_throttled_written`: the number of pages written while a task was throttled.
 fn throttled_while(tasks: u32, pages: u32) -> (Vec<u64>, u64) {
     let times = Rc::new(std::cell::RefCell::new(Vec::new()));
     let all = times.clone();
@@ -122,7 +123,8 @@ fn throttled_while(tasks: u32, pages: u32) -> (Vec<u64>, u64) {
     (all.take(), vmstat["nr_throttled_written"])
 }
 
-/// From 5.16 on, a throttle ends after 32 pages were written for each throttled task, or after 100 ms.
+/// From Linux 5.16 on, a task that is throttled for writeback sleeps until 32 pages have been written for each task
+/// that is throttled, and for 100 ms at most.
 #[test]
 fn who_is_throttled_for_writeback_goes_on_when_a_cluster_was_written_for_each() {
     assert_eq!(throttled_while(1, 0), (vec![100], 0));
@@ -134,8 +136,8 @@ fn who_is_throttled_for_writeback_goes_on_when_a_cluster_was_written_for_each() 
     assert!(two.iter().all(|time| *time < 20) && counted >= 64, "{two:?}, {counted}");
 }
 
-/// A task that waits for reclaim's progress, or because a zone is congested, waits a tick. If hardly any page is to be
-/// written, the task does not wait.
+/// A reclaimer that made no progress, or met a congested zone, sleeps for a tick (1 ms). It does not sleep if at most
+/// half of the reclaimable pages are dirty or under writeback.
 #[test]
 fn a_tick_is_waited_only_while_much_is_to_be_written() {
     let mut plan = Plan { with_flusher: false, ..Plan::default() };
@@ -152,8 +154,8 @@ fn a_tick_is_waited_only_while_much_is_to_be_written() {
     });
 }
 
-/// A disk with dirty pages stands still, and reads from another disk continue. Kswapd meets the same dirty pages again,
-/// and waits.
+/// A disk stops completing requests while it has dirty pages to write, and reads from another disk continue. Kswapd
+/// meets the same pages under writeback again, and waits.
 #[test]
 fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
     let run = |stall| {
@@ -180,7 +182,8 @@ fn kswapd_is_throttled_when_it_meets_pages_under_writeback_again() {
     assert!(throttled["pgscan_kswapd_normal"] < never["pgscan_kswapd_normal"], "waiting saves no scan");
 }
 
-/// With the waits of 5.16, memory is soon reported as exhausted, even if there are dirty pages that no task writes.
+/// Anonymous pages fill memory, and there is no swap. With the waits of Linux 5.16 (`reclaim_throttle`), memory must be
+/// reported as exhausted within a second.
 #[test]
 fn memory_is_exhausted_soon_where_waits_do_not_help() {
     let mut plan = Plan { choices: choices_of("6.1-classic"), swap_slots: 0, ..Plan::default() };
@@ -220,9 +223,9 @@ fn few_reclaim_directly_for_many() {
     assert_eq!(swapped(3, 1).2, 0, "one for each of 40 CPUs, and forty tasks");
 }
 
-/// The reserve is used up, and all pages on lists are held, so kswapd frees nothing. Another task returns a page now
-/// and then, so the zone never counts as hopeless. A task that waits for kswapd to fill the reserve stops waiting after
-/// some fruitless passes, and reclaims by itself.
+/// The test holds all pages on lists, so kswapd frees nothing, and it has taken the reserve. It returns a page now and
+/// then, so the zone never counts as hopeless. A task that waits for kswapd to refill the reserve stops waiting after
+/// some passes of kswapd that freed nothing, and reclaims by itself.
 #[test]
 fn nobody_waits_for_ever_for_a_kswapd_that_frees_nothing() {
     let mut plan = Plan { swap_slots: 0, ..Plan::default() };

@@ -1,5 +1,6 @@
-//! The protobuf messages of a Perfetto trace, as far as this crate writes them. Field numbers and meanings are those of
-//! `protos/perfetto/trace/perfetto_trace.proto`, which never change.
+//! The protobuf messages of a Perfetto trace, as far as this crate writes them. Their fields have the numbers and the
+//! meanings that `protos/perfetto/trace/perfetto_trace.proto` gives them. Perfetto never changes these numbers and
+//! meanings.
 
 use prost::{Enumeration, Message};
 
@@ -129,7 +130,7 @@ pub struct DebugAnnotation {
 /// Strings, each with a number by which later packets refer to it.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
-    /// Names of events.
+    /// The names of events that this packet declares, each with its number.
     #[prost(message, repeated, tag = "2")]
     pub event_names: Vec<EventName>,
 }
@@ -140,7 +141,7 @@ pub struct EventName {
     /// The number of the name, from 1.
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,
-    /// The name of the events.
+    /// The name, as the trace viewer shows it for the events.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
 }

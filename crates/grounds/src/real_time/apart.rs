@@ -48,7 +48,7 @@ struct Sent {
     inside: Inside,
 }
 
-/// A line that the working process writes to report progress or the result of its job.
+/// A line that the process which runs a job writes to the process that waits for the job: the progress, or the result.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
@@ -57,7 +57,7 @@ pub(super) enum Answer {
     Failed(String),
 }
 
-/// The working process, which runs one job. The process is killed when this value is dropped.
+/// The process that was started to run one job. The process is killed when this value is dropped.
 struct Worker(Child);
 
 impl Drop for Worker {
@@ -133,7 +133,7 @@ fn listen(stdout: impl Read, progress: &Progress) -> Result<Box<Outcome>, String
     found
 }
 
-/// The way in which the working process ended.
+/// The way in which the working process, which carries out a job, ended.
 struct Ended {
     status: ExitStatus,
     /// `true` if the working process was killed because it waited for memory for longer than [`STARVED`] while nothing
@@ -141,9 +141,9 @@ struct Ended {
     has_starved: bool,
 }
 
-/// Waits for the end of the working process. Passes an interrupt by the user on to it. While the working process waits
-/// for memory, reclaims memory in its cgroup. If nothing can be reclaimed for longer than [`STARVED`], kills the
-/// working process.
+/// Waits for the end of the working process. If the user interrupts, closes the process's standard input, so that the
+/// process ends; kills the process if it still runs [`GRACE`] later. While the process waits for memory, reclaims
+/// memory in its cgroup. If nothing can be reclaimed for longer than [`STARVED`], kills the process.
 fn wait(child: &mut Child, stdin: impl Write, cgroup: Option<&Cgroup>) -> io::Result<Ended> {
     let mut stdin = Some(stdin);
     let mut told_at = None;

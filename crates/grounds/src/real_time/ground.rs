@@ -18,7 +18,7 @@ pub trait RealGround {
     /// The system that a workload sees.
     type System: System;
 
-    /// Returns the name of this computer's kernel, if it is the kernel that workloads on this ground run on; otherwise
+    /// Returns the name of this computer's kernel if this ground runs workloads directly on that kernel; otherwise
     /// `None`.
     #[must_use]
     fn running_kernel() -> Option<String> {
@@ -50,8 +50,8 @@ pub trait RealGround {
         Ok(())
     }
 
-    /// Returns a copy of the job that asks the ground for more swap, and words that tell the user how to ask for it;
-    /// `None` if the ground has no more swap to give.
+    /// Returns a copy of the job for which the ground makes more swap, and words that tell the user how to request
+    /// this. Returns `None` if the ground can make no more swap.
     #[must_use]
     fn with_more(job: &Job) -> Option<(Job, &'static str)> {
         let _ = job;

@@ -22,7 +22,7 @@ use workloads::system::{Given, System, SystemError, page_bytes};
 /// Name of the file whose pages are read.
 const FILE: &str = "bench.dat";
 
-/// The systems of the library and of the running kernel, each with a file whose pages are all in memory.
+/// Two page caches to compare, each with a file whose pages are all in memory: the library's, and the running kernel's.
 pub struct Hits {
     host: HostSystem,
     linux: Option<LinuxSystem>,
@@ -98,8 +98,8 @@ impl Hits {
         Ok(rows)
     }
 
-    /// Removes the library's file and checks the engine. The folder is removed, too, with the file of the running
-    /// kernel.
+    /// Removes the library's file and checks the engine's invariants. Because this method consumes the value, the
+    /// folder and the running kernel's file in it are removed, too.
     ///
     /// # Errors
     /// When a file cannot be removed, or an invariant of the engine does not hold.

@@ -1,4 +1,4 @@
-//! The ground `host`: runs a job on the library, in the job's process.
+//! The ground `host`: runs a job on the library, in the process that is started for the job.
 
 use super::ground::RealGround;
 use crate::job::{Inside, Job};

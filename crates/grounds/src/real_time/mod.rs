@@ -32,7 +32,7 @@ use std::path::Path;
 use workloads::system::{Given, System, SystemError, page_bytes};
 use workloads::workload::{Measurements, Resources, Workload};
 
-/// Runs jobs of `host` and `linux`, each in a process of its own.
+/// Runs jobs of the grounds `host` and `linux`, each job in a process of its own.
 impl<R: RealGround> Backend for R {
     fn running_kernel() -> Option<String> {
         R::running_kernel()

@@ -1,5 +1,5 @@
-//! Records of counters, memory and generations of pages during a run in real time. A task beside the workload makes
-//! each kind of record.
+//! Records of counters, of memory, and of generations of pages, made during a run in real time. Each of these kinds of
+//! record is made by a task that runs beside the workload.
 
 use crate::job::Outcome;
 use engine::stat::Vmstat;
@@ -8,7 +8,8 @@ use figures::{generations, memory_map, series};
 use machine::Nanos;
 use workloads::system::{Started, System};
 
-/// The prefix of the names of tasks that make records. No task of a workload has a name with this prefix.
+/// The prefix of the names of those tasks that record counters and the state of memory during a run. No task of a
+/// workload has a name with this prefix.
 pub(crate) const RECORDER: &str = "record ";
 
 /// A function that reads values from files of the kernel other than `/proc/vmstat`, and adds them to a record.
@@ -17,7 +18,8 @@ pub(super) type MoreValues = Box<dyn Fn(&mut Vmstat) + Send>;
 /// A function that returns the state of memory; its argument is the present time, ns.
 pub(super) type LookAtMemory = fn(u64) -> memory_map::Moment;
 
-/// The kinds of records that are to be made during a run, with their intervals. By default none are made.
+/// The records that are to be made during a run, each kind with the interval between two records. By default, none are
+/// made.
 #[derive(Default)]
 pub(super) struct Records {
     /// Interval between records of counters; `None` if none are made.
@@ -41,7 +43,7 @@ pub(super) struct Recorders<S: System> {
 }
 
 impl Records {
-    /// Starts the tasks that make the records.
+    /// Starts a task for each requested kind of record: counters, generations of pages, and the state of memory.
     pub(super) fn start<S: System>(self, system: &S) -> Recorders<S> {
         let Self { series, more, groups, generations, memory } = self;
         Recorders {
@@ -101,7 +103,8 @@ fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>
     recorder.finish()
 }
 
-/// Calls `look` with the present time at each interval until the task is told to end. Returns the results.
+/// Calls `look` with the present time, ns, at intervals of `every`, until the task is told to end. Returns the results
+/// of these calls.
 fn recorded<S: System, T>(system: &S, every: Nanos, look: impl Fn(u64) -> T) -> Vec<T> {
     let mut moments = Vec::new();
     while !system.is_killed() {

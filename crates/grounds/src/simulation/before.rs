@@ -97,8 +97,8 @@ fn start_programs(programs: &Programs, system: &SimSystem, scale: Scale) -> Resu
 /// Number of pages of the inode table of one block group, which has 8192 inodes of 256 bytes.
 const GROUP_TABLE_PAGES: u64 = 512;
 
-/// Writes the inode tables of a fresh file system, those of one block group at a time. The writes bypass the page
-/// cache. After each write, the task sleeps for `rest` times as long as the write took.
+/// Writes the inode tables of a fresh file system, one block group after the other. The writes bypass the page cache.
+/// After each write, the task sleeps for `rest` times as long as the write took.
 fn write_inode_tables(system: &SimSystem, rest: u64) {
     let pages = system.length_pages("inode tables");
     for start in (0..pages).step_by(GROUP_TABLE_PAGES as usize) {

@@ -2,8 +2,8 @@
 
 use sim::Rng;
 
-/// A seed whose world puts wrong contents into a page on purpose, to test that the failure is found and can be
-/// replayed.
+/// The seed with which a swarm run puts wrong contents into a page on purpose. A test uses it to check that a run finds
+/// the failure, and that the failure can be replayed.
 pub const CORRUPTING_SEED: u64 = 0xbad_5eed;
 
 /// Returns a random number from `low` to `high`. Numbers with few and with many binary digits are equally likely

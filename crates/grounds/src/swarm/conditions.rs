@@ -6,12 +6,12 @@ use catalogue::difference::plain;
 use engine::kernel::choice::{self, Choice};
 use std::collections::BTreeSet;
 
-/// Number of random worlds that are run. They suffice: each choice that some kernels or machines leave unread, as its
-/// declaration says, is unread in at least one of them.
+/// Number of random worlds that these tests run. They suffice: the declaration of a choice may say that some kernels or
+/// machines never read the choice, and each such choice is unread in at least one of these worlds.
 const WORLDS: u64 = 40;
 
-/// Returns as text the value that is called `what`: the value of a key of the world's kernel file, or a property of the
-/// world's machine.
+/// Returns, as text, one value of a random world. The name `what` is a key of its kernel file (`section.key`) or a
+/// property of its machine (such as `swap slots`). Returns `None` if the kernel file does not set the key.
 fn value_of(world: &World, what: &str) -> Option<String> {
     match what {
         "memory nodes" => Some((1 + world.more_nodes.pages.len()).to_string()),
@@ -25,7 +25,8 @@ fn value_of(world: &World, what: &str) -> Option<String> {
     }
 }
 
-/// Draws the world of a seed, and then gives each of `choices` a value other than the drawn one.
+/// Draws the random world (a kernel file and a machine) of `seed`. Then sets each of `choices` in the kernel file to a
+/// value other than the drawn one.
 fn changed(seed: u64, choices: &[&Choice]) -> World {
     let mut world = World::draw(seed);
     for choice in choices {

@@ -30,7 +30,7 @@ pub(super) enum Role {
     Toucher,
     /// The task allocates and frees blocks of pages of many orders, kernel pages and buffers.
     Blocks,
-    /// The task makes and drops regions and small files.
+    /// The task makes short-lived regions and many small files, and removes them again.
     Churn,
     /// The task drops clean caches from time to time.
     DropCaches,
@@ -78,7 +78,7 @@ pub(super) struct World {
     pub slice: Nanos,
     pub interrupt_cpu: usize,
     pub disks: Vec<DiskConfig>,
-    /// Number of blocks for files on each disk. Swap lies behind these blocks.
+    /// Number of blocks for files on each disk. The blocks of swap follow them.
     pub file_blocks: u64,
     pub file_device: DeviceId,
     pub swap_device: DeviceId,
@@ -212,8 +212,8 @@ impl World {
     }
 }
 
-/// The memory limit and the kind of swap of a world. Some worlds limit memory, as a cgroup does, and some swap to
-/// memory.
+/// The memory limit and the kind of swap of a random world. Some worlds have a limit for all tasks, as a cgroup sets
+/// it. In some worlds, reads and writes of swap finish at once, as if swap were in memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cgroup {
     /// The memory limit of all tasks together, if any.
@@ -223,8 +223,8 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Draws the limit and the kind of swap. A world with a workload gets no limit, because the workload's sizes follow
-    /// from the machine.
+    /// Draws the memory limit of all tasks together, and the kind of swap. A world with a workload gets no limit,
+    /// because the sizes that a workload uses follow from the machine.
     fn draw(seed: u64, pages: u64, is_workload: bool) -> Self {
         let mut rng = Rng::new(seed, u64::MAX - 31);
         let is_limited = rng.below(6) == 0 && !is_workload;
@@ -233,7 +233,7 @@ impl Cgroup {
     }
 }
 
-/// The memory nodes that a world has in addition to its first node, whose zones are in `World::zones`.
+/// The memory nodes of a random world, except for the first node. The zones of the first node are in `World::zones`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MoreNodes {
     /// Number of pages of each node after the first.
@@ -248,8 +248,9 @@ pub(super) struct MoreNodes {
 const NODE_PAGES_MIN: u64 = 512;
 
 impl MoreNodes {
-    /// Draws one to three nodes besides the first for one world in four. The other worlds have only the first node. The
-    /// draw has its own random stream, so that it does not change the other properties of worlds.
+    /// Draws the memory nodes that a random world has besides its first node: one to three nodes for one world in four,
+    /// no nodes for the others. A small memory gets fewer. The draw has its own random stream, so that it does not
+    /// change the other properties of worlds.
     fn draw(seed: u64, cpus: usize, pages: u64) -> Self {
         let rng = &mut Rng::new(seed, u64::MAX - 10);
         if rng.below(4) > 0 {
@@ -268,9 +269,9 @@ impl MoreNodes {
     }
 }
 
-/// Draws what decides the order in which the tasks of a world run. In one world in four this is random priorities. In
-/// the other worlds it is virtual time, mostly with random delays. The priorities have their own random stream, so that
-/// they do not change the other properties of worlds.
+/// Draws the rule for the order in which the tasks of a simulated world run: with a probability of one in four, by
+/// random priorities; otherwise, by virtual time, mostly with random delays. The priorities have a random stream of
+/// their own, so that they do not change the other properties of worlds.
 fn draw_interleaving(seed: u64, rng: &mut Rng) -> Interleaving {
     let perturb = (rng.below(8) > 0).then(|| Perturb {
         delay_chance: log_between(rng, 1, 2048) as u32,
@@ -407,8 +408,9 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
     Kernel::parse("random", "random", &text, &|_| Err(String::new())).expect("only known values are drawn")
 }
 
-/// Draws repeated compaction for half of all worlds, and returns its interval; `None` for the other half. The draw has
-/// its own random stream, so that it does not change the other properties of worlds.
+/// Draws whether all memory of the world is compacted again and again, and returns the interval between two
+/// compactions. Returns `None` for half of all seeds: in their worlds there is no such compaction. The draw has its own
+/// random stream, so that it does not change the other properties of worlds.
 fn draw_compaction(seed: u64) -> Option<Nanos> {
     let rng = &mut Rng::new(seed, u64::MAX - 11);
     (rng.below(2) == 0).then(|| Nanos(log_between(rng, 100_000, 100_000_000)))

@@ -1,4 +1,5 @@
-//! Draws the workload that a random world runs instead of tasks, with its parameters.
+//! Draws a workload and its parameters for those random worlds (machine and kernel of a `highwater swarm` run) that run
+//! a workload instead of random tasks.
 
 use super::chance::{CORRUPTING_SEED, log_between, pick};
 use crate::system::sim::SimSystem;
@@ -25,8 +26,8 @@ pub(super) enum Drawn {
 }
 
 impl Drawn {
-    /// Draws a workload for one world in ten. The draw has its own random stream, so that it does not change the other
-    /// properties of worlds.
+    /// Draws a workload, for one world in ten; returns `None` for the other worlds. The draw has its own random stream,
+    /// so that it does not change the other properties of worlds.
     pub fn draw(seed: u64, pages: u64, swap_slots: u32, disk: &DiskConfig) -> Option<Self> {
         let rng = &mut Rng::new(seed, u64::MAX - 9);
         if rng.below(10) > 0 || seed == CORRUPTING_SEED {

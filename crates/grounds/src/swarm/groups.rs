@@ -7,14 +7,15 @@ use engine::{Engine, Task};
 use sim::{Rng, Sim};
 use std::cell::RefCell;
 
-/// Largest number of groups that a world has at a time. A removed group counts until all its pages are freed.
+/// Largest number of memory control groups that exist at a time in a random world. A removed group counts until all its
+/// pages are freed.
 pub(super) const ROOM: u16 = 8;
 
 /// A task changes something about groups in one of `ONE_IN` steps on average.
 const ONE_IN: u64 = 40;
 
-/// Draws whether a world without a workload has groups. The draw has its own random stream, so that it does not change
-/// the other properties of worlds.
+/// Draws whether a random world has memory control groups. A world that runs a workload (`is_workload`) has none. The
+/// draw has its own random stream, so that it does not change the other properties of worlds.
 pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
     Rng::new(seed, u64::MAX - 32).below(4) == 0 && !is_workload
 }

@@ -44,7 +44,7 @@ pub struct SwarmReport {
     pub drawn: String,
     /// Hash over every state and event of the run. Two runs with the same seed have the same hash.
     pub fingerprint: u64,
-    /// The counters of the world's engine at the end.
+    /// Counters (`/proc/vmstat`) of the engine at the end of the run.
     pub vmstat: engine::stat::Vmstat,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for SwarmFailure {
 
 impl std::error::Error for SwarmFailure {}
 
-/// The state that all tasks of a random world share.
+/// The shared state of all tasks of a random world: a simulated machine with tasks and faults drawn from a seed.
 struct Shared {
     sim: Sim,
     engine: Rc<Engine<Sim>>,
@@ -84,7 +84,7 @@ struct Shared {
     groups: groups::Tree,
     /// The task of each process; `None` in a world without processes.
     processes: Option<processes::Tasks>,
-    /// Number of operations of tasks that failed because memory was exhausted.
+    /// Number of operations that failed because memory was exhausted, over all tasks.
     out_of_memory: Rc<Cell<u64>>,
     /// True if the world has used so much CPU time that its tasks must end ([`LATE_PART`]).
     is_late: Rc<Cell<bool>>,
@@ -123,7 +123,8 @@ pub fn run(seed: u64) -> Result<SwarmReport, SwarmFailure> {
     }
 }
 
-/// Runs a world. Returns its fingerprint and its counters at the end, or the failure.
+/// Runs the random simulation that `world` describes. Returns the run's fingerprint and its counters at the end. If the
+/// run fails or panics, the error is its message.
 fn run_drawn(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
     let work = || world.workload.as_ref().map_or_else(|| run_world(world), |drawn| workload::run(world, drawn));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(kit::panics::message(&*payload)))
@@ -178,10 +179,10 @@ const REFUSALS_MAX: u32 = 20;
 /// memory for each page.
 const STEPS_MAX: u64 = 1_500_000_000;
 
-/// A world is late when it has used 1/`LATE_PART` of the CPU time of [`STEPS_MAX`] steps. Its tasks then end, and the
-/// last check stops reading pages. So the watchdog stops only worlds with a call that does not end. Worlds that are
-/// merely slow end before, for example those in which each page costs a scan of all memory. The value was chosen
-/// without trying others.
+/// Part of the CPU time of [`STEPS_MAX`] steps after which a world is late: 1/`LATE_PART`. The tasks of a late world
+/// end, and the last check stops reading pages. So a world that is merely slow ends by itself, for example one in which
+/// each page costs a scan of all memory. Only a world with a call that does not end goes on until the watchdog stops
+/// it. The value was chosen without trying others.
 const LATE_PART: u64 = 4;
 
 /// The part of a [`World`] that its main task needs.
@@ -289,7 +290,7 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
     Ok(())
 }
 
-/// An event that happens to a world from outside: a task is killed, or a disk fails.
+/// An event that a test injects into a simulation at a set time: a task is killed, or a disk has a fault.
 enum Event {
     Kill(TaskId),
     Fault(DeviceId, sim::disk::Fault),
@@ -326,9 +327,9 @@ fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
     })
 }
 
-/// Starts the watchdog task, which is needed because tasks could work for ever in virtual time. If the world uses too
-/// much CPU time, the watchdog sets `is_late`, so that tasks end. If they still do not end, the watchdog stops the
-/// world with a failure.
+/// Starts the watchdog task. Without it, tasks could work for ever in virtual time. If the world uses too much CPU
+/// time, the watchdog sets `is_late`, so that tasks end. If they still do not end, the watchdog stops the world with a
+/// failure.
 fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     // A task that was killed spins while it waits for a device, which may stall for some seconds.
     let spinning = plan.tasks.iter().filter(|task| task.killed_at.is_some()).count() as u64;

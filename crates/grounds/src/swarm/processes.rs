@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// Values from which the `oom_score_adj` of each process is drawn.
 const ADJUSTS: [i16; 6] = [Process::NEVER, -500, 0, 0, 0, Process::FIRST];
 
-/// Draws whether a world without a workload has processes. The draw has its own random stream, so that it does not
-/// change the other properties of worlds.
+/// Draws whether the tasks of a simulated world are processes. Returns `false` if the world runs a workload. The draw
+/// has its own random stream, so that it does not change the other properties of worlds.
 pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
     Rng::new(seed, u64::MAX - 34).below(4) == 0 && !is_workload
 }
@@ -24,7 +24,8 @@ pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
 pub(super) struct Tasks(Rc<RefCell<Vec<(u32, TaskId)>>>);
 
 impl Tasks {
-    /// Makes each kill end the tasks of the killed process, and starts the reaper. Returns the reaper's task.
+    /// Makes the simulator end the task of a process when the process is killed, and starts the out-of-memory reaper.
+    /// Returns the task of the reaper.
     pub fn begin(&self, sim: &Sim, engine: &Rc<Engine<Sim>>) -> TaskId {
         let (tasks, world) = (self.0.clone(), sim.clone());
         sim.on_kill_process(move |process| {

@@ -28,7 +28,7 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Returns the region of the store, if any.
+    /// Returns the region in which tasks access the pages; `None` if the pages are those of a file that is not mapped.
     pub fn region(&self) -> Option<&Arc<Region<Sim>>> {
         match self {
             Self::File(_) => None,
@@ -55,13 +55,13 @@ fn is_shared(region: &Region<Sim>) -> bool {
 /// stands for a page that was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
-    /// Version of the last write that succeeded.
+    /// Lowest version that the page may have: that of the last write that succeeded.
     floor: u32,
-    /// Version of the last write that began.
+    /// Highest version that the page may have: that of the last write that began.
     ceiling: u32,
 }
 
-/// A file or region, with the range of versions that each of its pages may have.
+/// A file or region of a world. For each of its pages, the range of versions that a read of the page may find is known.
 pub(super) struct Store {
     pub what: What,
     /// A number that no other store of the world has. The stamps of the store's pages contain the number.
@@ -77,7 +77,7 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Whole,
-    /// The write covers only the stamp, so that the rest of the page is read first.
+    /// The write covers only the page's stamp, its first eight bytes. The rest of the page must be read before.
     Stamp,
     /// The write covers the whole page except its stamp, which must keep its value.
     Rest,
@@ -121,7 +121,8 @@ impl Store {
         }
     }
 
-    /// Writes a part of one page. If the part contains the stamp, the stamp gets the page's next version.
+    /// Writes the part `part` of one page. A page begins with a stamp, which contains a version: a write that covers
+    /// the stamp writes the page's next version.
     pub fn write(&self, engine: &Engine<Sim>, task: &mut Task, page: u32, part: Part) -> Result<(), Error> {
         let mut buffer = [0; PAGE_BYTES];
         let start = u64::from(page) * PAGE;

@@ -20,7 +20,7 @@ const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
 /// Largest number of files of one task.
 const FILES: usize = 3;
 
-/// A task of a random world while it works.
+/// A running task of a random world (a simulation that is drawn from a seed), with the state of its work.
 pub(super) struct Worker {
     shared: Rc<Shared>,
     plan: TaskPlan,
@@ -29,12 +29,13 @@ pub(super) struct Worker {
     number: u32,
     task: Task,
     rng: Rng,
-    /// The random generator for what the task does to groups. It has its own stream, so that worlds without groups do
-    /// not depend on it.
+    /// The random generator for the task's operations on memory control groups. All other random numbers come from
+    /// `rng`, so that they are the same whether the world has groups or not.
     groups_rng: Rng,
     left_pages: u64,
     state: ReadState,
-    /// The process of the task; `None` in a world without processes.
+    /// The simulated process that the task belongs to; `None` if the world (the random machine with its tasks) has no
+    /// processes.
     process: Option<Arc<Process>>,
     /// Number of times that an operation of this task failed because memory was exhausted.
     refusals: Cell<u32>,
@@ -73,8 +74,8 @@ impl Worker {
         }
     }
 
-    /// Ends the process of this task, which was killed: drops the process's memory. (The memory of a process that was
-    /// not killed stays for the last check.)
+    /// Ends the process of this task after the out-of-memory killer has killed it: drops the process's memory. (The
+    /// memory of a process that was not killed stays for the last check.)
     fn exit(&self, process: &Process) {
         let owner = |store: &Store| store.what.region().and_then(|region| region.owner);
         let mut mine = Vec::new();
@@ -136,8 +137,8 @@ impl Worker {
         start..(start + length).min(pages)
     }
 
-    /// Writes the pages of a range that this task may write. The pages of the store are divided among `writers` tasks,
-    /// of which this task is one. Stops at the first error. Returns whether all writes succeeded.
+    /// Writes those of the pages `pages` that this task may write: the pages of the store are divided among `writers`
+    /// tasks, of which this task is one. Stops at the first error. Returns whether all writes succeeded.
     fn write(&mut self, store: &Store, pages: std::ops::Range<u32>, writers: u32) -> bool {
         let mine = self.number % writers;
         for page in pages.filter(|page| page % writers == mine) {
@@ -178,8 +179,8 @@ impl Worker {
         self.shared.add(What::Region(self.shared.engine.anonymous().create_region(owner, pages, is_huge_allowed)))
     }
 
-    /// Writes pages to files of the task's own, several pages in a row; reads the files back, syncs them and removes
-    /// them. With `only_extends`, writes only at the end of files.
+    /// Writes ranges of up to 64 pages to the task's own files, verifies ranges of the files, syncs the files, and
+    /// removes them. With `only_extends`, writes only at the end of files.
     fn write_files(&mut self, only_extends: bool) {
         let mut files: Vec<Rc<Store>> = Vec::new();
         loop {
@@ -245,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// Makes memory of the task's own: usually anonymous memory, sometimes a mapped file.
+    /// Creates memory for this task: usually an anonymous region, sometimes a mapping of a new file.
     fn make_memory(&mut self, pages: u32) -> Rc<Store> {
         let sharing = match self.rng.below(8) {
             0 => Sharing::Shared,
@@ -295,7 +296,8 @@ impl Worker {
         }
     }
 
-    /// Allocates and frees blocks of pages of many orders, kernel pages and buffers.
+    /// Makes random allocations, and frees them in between and at the end: blocks of free pages of orders 0 to 10,
+    /// single kernel pages, and socket buffers. Sometimes reads without the page cache in between.
     fn take_blocks(&mut self) {
         let engine = self.shared.engine.clone();
         let mut blocks: Vec<(FrameNumber, Order)> = Vec::new();

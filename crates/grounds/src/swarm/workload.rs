@@ -1,4 +1,4 @@
-//! Runs one of the workloads of experiments in a random world, which is a machine and kernel drawn from a seed.
+//! Runs a workload, such as `randread`, in a random world (a machine and kernel drawn from a seed).
 //!
 //! A workload verifies the contents that it reads, and removes its files. All memory, swap and blocks must then be
 //! accounted for, as in any other world.
@@ -16,8 +16,8 @@ use std::rc::Rc;
 use workloads::system::{Given, System, SystemError};
 use workloads::workload::{Measurements, Resources};
 
-/// Runs a workload on the machine of a world. Returns the fingerprint, and the counters at the end. The faults of the
-/// world are left out, because a workload ends at its first error.
+/// Runs a workload on the machine of a world, without the world's faults, because a workload ends at its first error.
+/// Returns the run's fingerprint (a hash by which two runs are compared), and the counters at the end of the run.
 pub(super) fn run(world: &World, drawn: &Drawn) -> Result<(u64, Vmstat), String> {
     let sim = Sim::new(world.sim_config());
     let (layout, devices, swap) = (world.layout(), world.devices(), world.swap());

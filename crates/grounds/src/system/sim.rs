@@ -56,7 +56,8 @@ struct Shared {
     at_marks: RefCell<Option<AtMark>>,
 }
 
-/// A function that is called at a mark of the workload, with the mark's time and name.
+/// A function that is called when the workload sets a mark (a named point in its run). It gets the time of the mark and
+/// the mark's name.
 type AtMark = Box<dyn FnMut(Nanos, &'static str)>;
 
 /// The samples of disk statistics, which the task `iostat` takes and others read.
@@ -90,7 +91,7 @@ impl Drop for OpenFile {
 /// is a [`sim::Config`].
 #[derive(Clone, Debug)]
 pub struct SystemConfig {
-    /// The layout of memory.
+    /// The nodes and zones of memory, and the limit on the memory of the tasks.
     pub layout: Layout,
     /// The blocks of each device that are used for files.
     pub devices: Vec<DeviceLayout>,
@@ -160,14 +161,14 @@ impl SimSystem {
         Ok(())
     }
 
-    /// Returns the rows of all groups.
+    /// Returns the report's rows about memory control groups, of all groups.
     #[must_use]
     pub fn group_rows(&self) -> Vec<Row> {
         self.shared.groups.borrow().rows(self.engine())
     }
 
-    /// Returns the set of groups, from which records of their counters are made. The set is empty until
-    /// [`SimSystem::create_groups`] is called.
+    /// Returns the control groups with their names, for code that records the groups' counters during the run. There
+    /// are no groups until [`SimSystem::create_groups`] is called.
     #[must_use]
     pub fn shared_groups(&self) -> Rc<RefCell<NamedGroups>> {
         self.shared.groups.clone()
@@ -180,8 +181,8 @@ impl SimSystem {
         self.shared.groups.borrow().notes(rows)
     }
 
-    /// Moves the calling task to the group whose `tasks` name the task `task`. If there is no such group, the calling
-    /// task stays in its group.
+    /// Moves the calling task to the memory control group for tasks named `task`: the group that has this name in its
+    /// list `tasks`. If there is no such group, the calling task stays in its group.
     pub fn enter_group_of(&self, task: &str) {
         if let Some(group) = self.shared.groups.borrow().of_task(task) {
             self.move_to(group);
@@ -350,8 +351,8 @@ impl SimSystem {
         }
     }
 
-    /// Lets the virtual time pass in which a program copies bytes to or from its own memory. Copies by the engine are
-    /// not included.
+    /// Advances virtual time by the duration of a copy of `bytes` bytes to or from a program's own memory. Copies by
+    /// the engine are not included.
     fn copy_as_program(&self, bytes: usize) {
         let _program = self.shared.sim.span(Func::User);
         self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
@@ -369,7 +370,7 @@ impl SimSystem {
         self.shared.kernel_log.borrow().clone()
     }
 
-    /// Returns the number of the main process, and how many processes the workload has started besides it.
+    /// Returns the ID of the main process, and the number of further processes that the workload has started.
     #[must_use]
     pub fn started(&self) -> (ProcessId, usize) {
         (self.process.id, self.shared.started.get())
@@ -879,8 +880,8 @@ mod tests {
         }
     }
 
-    /// Holds a page while its file is removed and memory is reclaimed. Afterwards a block of pages can be taken and
-    /// given back.
+    /// A reader holds a page while caches are dropped and the page's file is removed. The page must stay in memory
+    /// until the reader releases it. Then a block of pages must be available, and free again after it is given back.
     #[test]
     fn a_held_page_stays_and_a_block_comes_back() {
         on_small(true, |system| {
@@ -910,8 +911,8 @@ mod tests {
         });
     }
 
-    /// A reader reclaims in a group that is at its limit. A controller waits for pressure on the parent of this group.
-    /// The rows of the group show the pressure, too.
+    /// A task reads a file in a group with a limit of 1 MiB, so it must reclaim. A trigger on the pressure of the
+    /// parent group must fire. The pressure must also appear in the figures of both groups, and in their rows.
     #[test]
     fn a_controller_waits_for_the_pressure_of_a_group() {
         let outer = Group { name: "outer".into(), ..Group::default() };

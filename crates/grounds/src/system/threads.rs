@@ -37,7 +37,7 @@ impl Stop {
         self.is_set.load(Ordering::Relaxed) || interrupt::is_set()
     }
 
-    /// Sleeps until `time` is over or the task is told to end.
+    /// Sleeps for the duration `time`, or until the task is told to end, if that comes first.
     pub fn sleep(&self, time: Nanos) {
         let end = Instant::now() + Duration::from_nanos(time.0);
         let mut guard = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +100,7 @@ pub struct Common {
     pub given: Given,
     /// The folder in which the ground keeps the workload's files.
     pub folder: PathBuf,
-    /// Number of pages that workloads may use.
+    /// Size of the memory that the ground offers to its workload, pages.
     pub memory_pages: u64,
     /// The part of each page's contents that is kept, so that workloads can verify it: nothing, a stamp, the first
     /// bytes, or all bytes.
@@ -108,7 +108,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// Starts the clock of a ground with files in `folder`.
+    /// Creates the common state of a ground, and starts its clock. The ground keeps the workload's files in `folder`.
     #[must_use]
     pub fn new(given: Given, folder: PathBuf, memory_pages: u64, kept: Kept) -> Self {
         Self { started: Instant::now(), given, folder, memory_pages, kept }

@@ -1,4 +1,4 @@
-//! [`OpenFile`]: a file that a memory has open. All handles of the file share one.
+//! [`OpenFile`]: a file that a memory has open. All handles of the file share a single `OpenFile`.
 
 use super::sync::Rounds;
 use crate::error::{Error, PAGES_MAX};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A file that a memory has open. All handles of the file share this value.
+/// A file that is open in a [`Memory`](crate::Memory). All handles of the file share this value.
 pub(crate) struct OpenFile {
     pub path: Arc<Path>,
     pub cached: Arc<Cached<Host>>,
@@ -32,8 +32,9 @@ pub(crate) struct OpenFile {
     /// makes the file longer holds it shared. Without the lock, the data of the write could be cut off by a concurrent
     /// `set_len`.
     pub(super) length: RwLock<()>,
-    /// True if the system has refused to truncate the file to the length that the memory has for it. The bytes after
-    /// that length must be removed before the file becomes longer again. Changed only while `length` is held.
+    /// True if the file in the system is still longer than the file is for this `Memory`, because the system has
+    /// refused a truncation. The bytes beyond the new length must be removed before the file becomes longer again.
+    /// Changed only while `length` is held.
     is_uncut: AtomicBool,
     /// The lock that a thread holds while it repeats a truncation that the system refused before.
     cutting: Mutex<()>,
@@ -136,7 +137,8 @@ impl OpenFile {
         Some(Error::Write { path: self.path.clone(), offset, source: failure.source })
     }
 
-    /// Truncates the file in the system to the length that the memory has for it. The caller holds the lock `length`.
+    /// Truncates the file on the disk to the length that the file already has in the library. The caller holds the lock
+    /// `length`. If the call fails, [`Self::finish_cut`] repeats it later.
     ///
     /// # Errors
     /// Errors of the system.
@@ -147,8 +149,8 @@ impl OpenFile {
     }
 
     /// Repeats a truncation that the system refused before; does nothing if there is no such truncation. Called before
-    /// a write makes the file longer, with the lock `length` held. A shared hold is enough, because no write makes the
-    /// file longer before the truncation has succeeded.
+    /// the file becomes longer, with the lock `length` held. A shared hold is enough: other writes that would make the
+    /// file longer wait in this function until the truncation has ended.
     ///
     /// # Errors
     /// Errors of the system.

@@ -135,7 +135,8 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file for the memory of `shared`, as [`OpenOptions::open`] describes.
+    /// Opens the file at `path`, as [`OpenOptions::open`] describes. The pages of the file are kept in the memory whose
+    /// state is `shared`.
     pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };

@@ -118,8 +118,8 @@ impl File {
         pinned.map(|(frame, hazard)| PageRead::of_open(engine, frame, hazard))
     }
 
-    /// Pins a page by any free hazard pointer of the thread. Returns `None` if no hazard pointer is free, or if the
-    /// page may not be pinned by one.
+    /// Pins a page by any free hazard pointer of the thread. Returns `None` if the thread has no free hazard pointer,
+    /// if the page is not in memory, or if the page is closed to hazard pointers.
     #[cold]
     #[inline(never)]
     fn pin_open_slowly(&self, page: usize) -> Option<(FrameNumber, HazardPointer<'_>)> {

@@ -1,4 +1,4 @@
-//! Reading from a file by copy.
+//! Reads that copy bytes of a file to the caller's buffer.
 
 use super::File;
 use crate::error::{Error, PAGES_MAX};
@@ -15,7 +15,7 @@ type Wanted<'a> = (&'a mut [u8], u64);
 /// is not divided.
 const BATCH_PAGES: u32 = 64;
 
-/// Returns the range of pages in which `bytes` bytes of a file from `offset` on lie.
+/// Returns the range of pages that contain `bytes` bytes of a file, the first of which is at `offset`.
 pub(super) fn pages_of(offset: u64, bytes: usize) -> Range<u32> {
     let end = offset.saturating_add(bytes as u64).min(PAGES_MAX * PAGE_BYTES as u64);
     (offset / PAGE_BYTES as u64).min(PAGES_MAX) as u32..end.div_ceil(PAGE_BYTES as u64) as u32

@@ -98,7 +98,8 @@ impl Rounds {
     }
 }
 
-/// A round of syncs that has begun. Dropping the value ends the round.
+/// A round of syncs that has begun: one thread syncs the file for all threads that wait for it. Dropping the value ends
+/// the round and wakes these threads.
 struct Round<'a> {
     rounds: &'a Rounds,
     members: u32,
@@ -127,8 +128,8 @@ impl Drop for Round<'_> {
     }
 }
 
-/// Largest number of pages that a thread which syncs a file writes by itself, before it joins a commit round (one sync
-/// for several threads).
+/// Largest number of pages in a thread's last write for which the thread writes these pages to disk by itself when it
+/// syncs the file. It then joins a commit round, in which one sync serves several threads.
 const OWN_PAGES_MAX: u32 = 8;
 
 thread_local! {
@@ -146,7 +147,8 @@ pub(super) fn note_written(file: u32, pages: Range<u32>) {
 impl OpenFile {
     /// Writes the pages of this thread's last write to the disk, in parallel with other threads that sync the file.
     /// Does nothing if there are more than [`OWN_PAGES_MAX`] pages. Also does nothing if the file ends within the last
-    /// of the pages: other threads that append write to that page, too, and the round writes it once for all of them.
+    /// of the pages: other threads that append write to that page, too, and [`Self::run_round`] writes it once for all
+    /// of them.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
@@ -232,9 +234,9 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::AtomicU64;
 
-    /// Checks that data written before a call of `join` are durable after the call, whichever thread runs the round of
-    /// syncs. Also checks the number of rounds: at least the number of calls of one thread, and at most that of all
-    /// threads.
+    /// Six threads write data and call `join` after each write. After each call, the data that the caller wrote before
+    /// it must be durable, whichever thread ran the round of syncs. The number of rounds must be at least the number of
+    /// calls by one thread, and at most the number of calls by all threads.
     #[test]
     fn a_round_covers_what_was_written_before_it_began_and_no_more() {
         const THREADS: u64 = 6;

@@ -16,8 +16,8 @@ use std::sync::{Arc, Weak};
 #[derive(Default)]
 pub(crate) struct Table {
     places: Mutex<HashMap<Key, Place>>,
-    /// The condition variable that is signalled when a file was opened or closed, so that its place is not
-    /// [`Place::Busy`] any more.
+    /// The condition variable that is signalled when the opening or closing of a file has ended. The file's place is
+    /// then no longer [`Place::Busy`].
     settled: Condvar,
 }
 
@@ -87,8 +87,9 @@ impl Table {
     }
 }
 
-/// A place in the table whose file this thread is opening or closing. Dropping the value removes the file from the
-/// table, unless [`Busy::settle`] was called before.
+/// A guard for a file that this thread is opening or closing, while its entry in the table is marked as busy. When the
+/// guard is dropped, the entry is replaced by the one given to [`Busy::settle`], or removed if that was not called.
+/// Threads that wait for the entry are woken.
 struct Busy<'a> {
     table: &'a Table,
     key: Key,

@@ -32,7 +32,7 @@ pub enum GroupError {
     HasChildren,
     /// The group belongs to another [`Memory`](crate::Memory).
     OtherMemory,
-    /// The file is open in another group, or in no group.
+    /// The file to be opened in a group is already open in another group, or in no group.
     OtherGroup,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct GroupKey {
 }
 
 impl GroupKey {
-    /// Returns the group of this key.
+    /// Returns the group of the memory `shared` that this key names.
     ///
     /// # Errors
     /// When the group was removed, or belongs to another memory.
@@ -327,8 +327,8 @@ impl Group {
         self.read(|| self.shared.engine.machine().pressure_of_group(self.node.id.0))
     }
 
-    /// Frees pages of the group and its descendants now, in the calling thread, and returns the number of freed bytes
-    /// (`memory.reclaim`). The number is less than `bytes` if no more can be freed.
+    /// Reclaims `bytes` bytes of pages of the group and its descendants now, in the calling thread (`memory.reclaim`).
+    /// Returns the number of freed bytes, which is less than `bytes` if no more can be freed.
     ///
     /// # Errors
     /// When the group was removed or the memory was shut down.

@@ -1,8 +1,8 @@
-//! The memory control groups of one memory, and the group for which a call works.
+//! The memory control groups of one memory, and the group to which a call charges pages.
 //!
 //! A removed group's files and regions belong to its parent from then on. Its pages stay charged to its number until
-//! they are freed. A new group then gets the number. Before that, no call may still work for the removed group: a call
-//! holds the *entrance* of its group's number, and removal waits until no call holds it.
+//! they are freed. A new group then gets the number. Before that, no call may still charge pages to the removed group:
+//! a call holds the *entrance* of its group's number, and removal waits until no call holds it.
 //!
 //! *Locks*: the table's mutex is taken before the engine's lock of the tree of groups. No thread waits for an entrance
 //! while it holds the mutex.
@@ -42,15 +42,15 @@ impl Node {
     }
 }
 
-/// The lock of one group number. A call holds it shared while it works for the group of this number, and removal takes
-/// it exclusively, to wait until such calls have ended.
+/// The lock of one group number. A call holds it shared while it may charge pages to the group with this number.
+/// Removal takes it exclusively, to wait until such calls have ended.
 type Entrance = CachePadded<RwLock<()>>;
 
 /// The memory control groups of one [`Memory`](crate::Memory).
 pub(crate) struct Groups {
     /// The groups that exist, and those that are being removed.
     nodes: Mutex<Vec<Arc<Node>>>,
-    /// The locks of all group numbers, indexed by the number ([`GroupId`]).
+    /// One lock for each group number, at the index of the number ([`GroupId`]).
     entrances: Box<[Entrance]>,
     /// For each number ([`GroupId`]), the serial number of the latest group that got it; 0 if no group ever got it.
     last: Box<[AtomicU64]>,
@@ -60,7 +60,7 @@ pub(crate) struct Groups {
 static NEXT_SERIAL: AtomicU64 = AtomicU64::new(1);
 
 impl Groups {
-    /// Creates the table of a memory in which `count` groups can exist, the root group included.
+    /// Creates the table of control groups for a memory. The memory can have `count` groups, the root group included.
     pub(crate) fn new(count: usize) -> Self {
         Self {
             nodes: Mutex::default(),
@@ -98,8 +98,8 @@ impl Groups {
         Ok(node)
     }
 
-    /// Removes a group, after waiting until no call works for the group any more. Returns an error if the group has
-    /// children or was removed before.
+    /// Removes a group. First marks it as removed, and waits until all calls that use the group have returned. Returns
+    /// an error if the group has children or was removed before.
     pub(super) fn remove(&self, engine: &Engine<Host>, node: &Node) -> Result<(), Error> {
         {
             let nodes = self.nodes.lock();
@@ -136,8 +136,8 @@ impl Groups {
         self.last[usize::from(node.id.0)].load(Ordering::Acquire) == node.serial
     }
 
-    /// Takes the lock with which a call keeps the group from being removed. Returns `None` if the group was already
-    /// removed.
+    /// Takes the lock that keeps the group of `node` from being removed. A caller holds the lock while it uses the
+    /// group. Returns `None` if the group was already removed.
     pub(super) fn enter(&self, node: &Node) -> Option<RwLockReadGuard<'_, ()>> {
         // A removed group is recognised before its entrance is asked for. A thread that removes the group waits for
         // calls, and such a call may wait for a page that this thread has pinned; so this thread must not queue behind
@@ -152,9 +152,9 @@ impl Groups {
     /// Calls `call` with the calling task in the group of `node`, or in the nearest ancestor that was not removed. If
     /// `node` is `None`, the task is in the root group.
     ///
-    /// Before it calls `call`, makes the task reclaim and sleep for the pages that its last call charged above a `high`
-    /// limit, if the call left this undone. Only a call that pinned a page leaves this undone, because the task must
-    /// not sleep while it holds the page.
+    /// The task may first have to make up for its last call. If that call charged pages above a `high` limit, the task
+    /// has to reclaim and to sleep for them. A call that pinned a page leaves this undone, because the task must not
+    /// sleep while it holds the page.
     pub(crate) fn call_in<R>(
         &self,
         engine: &Engine<Host>,

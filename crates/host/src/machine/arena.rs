@@ -56,7 +56,7 @@ fn advise_huge<T>(addresses: Range<*const T>, advice: libc::c_int) {
 /// The settings of an arena's memory: whether the system locks it, and whether it uses huge pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Backing {
-    /// `true` if frames are kept out of the system's own swap.
+    /// `true` if the arena's memory is locked (`mlock`), so that the operating system does not swap frames out.
     pub is_locked: bool,
     /// `true` if frames use huge pages where the system grants them; `false` if frames use no huge pages.
     pub huge_pages: bool,
@@ -140,7 +140,7 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Returns the number of frames that can be touched.
+    /// Returns the present number of frames. Only the memory of these frames may be accessed.
     #[must_use]
     pub fn frames(&self) -> u32 {
         self.frames.load(Ordering::Relaxed)
@@ -445,7 +445,8 @@ pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
 unsafe impl Send for Run<'_> {}
 
 impl Run<'_> {
-    /// Makes a run of the `bytes` bytes from `start` on. This memory must stay in place as long as the run is used.
+    /// Makes a [`Run`] from the address `start` and the length, `bytes` bytes. This memory must stay in place as long
+    /// as the [`Run`] is used.
     pub(super) fn new(start: *mut u8, bytes: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)
     }
@@ -458,15 +459,15 @@ impl Run<'_> {
         self.0.iov_len
     }
 
-    /// Shortens the run to its first `bytes` bytes, if it is longer.
+    /// Shortens this run of memory to its first `bytes` bytes, if it is longer.
     pub(super) fn cut(&mut self, bytes: usize) {
         self.0.iov_len = self.0.iov_len.min(bytes);
     }
 
-    /// Returns the run without the lifetime that ties it to its memory.
+    /// Returns the run of memory with the lifetime `'static`, so that the compiler no longer checks that the memory
+    /// lives as long as the run.
     ///
-    /// # Safety
-    /// The memory of the run must live while the run is used.
+    /// # Safety The caller makes sure that the memory is not freed while the run is used.
     pub(super) unsafe fn detached(self) -> Run<'static> {
         Run(self.0, PhantomData)
     }

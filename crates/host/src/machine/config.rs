@@ -9,9 +9,10 @@ pub struct Config {
     pub frames: u32,
     /// Number of frames for which address space is reserved, and to which the arena can grow. Default: `frames`.
     pub frames_max: u32,
-    /// Keeps the memory of frames out of the system's swap. Default: no.
+    /// True to keep the memory of the page frames out of the operating system's swap. Default: false.
     pub lock_memory: bool,
-    /// Puts the memory of frames into huge pages of the system, as far as it grants them. Default: yes.
+    /// True to put the memory of the page frames into huge pages of the operating system, as far as the operating
+    /// system grants them. Default: true.
     pub huge_pages: bool,
     /// Number of copies of each per-CPU value. Default: the number of CPUs that the process may use, but at least 2.
     pub shards: usize,
@@ -56,7 +57,7 @@ impl Config {
     }
 }
 
-/// The means by which disk requests are carried out if their submitter does not carry them out itself.
+/// The mechanism that carries out disk requests, except those that the submitting thread carries out itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
     /// Requests go through io_uring if the system permits it. Otherwise they go through threads, and a notice says so.

@@ -26,8 +26,9 @@ const RECORD: usize = 16;
 /// none.
 const RECORDS: usize = 1024;
 
-/// The two bits that are set in a published word, so that it is not 0 even for frame 0. No frame number has either bit.
-/// The slots of a file's page index have both bits set, too, so a slot's word is published unchanged.
+/// The two highest bits of a word in which a hazard pointer publishes a frame. They are set so that the word is not 0
+/// even for frame 0; no frame number has either bit. In the slot of a page that is open to readers with hazard
+/// pointers, both bits are set, too. So the slot's word is published unchanged.
 const PUBLISHED: u32 = 0b11 << 30;
 
 const _: () = assert!(engine::memory::FRAMES_MAX <= !PUBLISHED + 1);
@@ -58,7 +59,8 @@ pub struct Hazards {
 
 /// The hazard-pointer records of one machine, one for each reading thread.
 struct Table {
-    /// Each word of a record is 0, or [`PUBLISHED`] together with the number of the published frame.
+    /// The records. A word of a record is a hazard pointer: 0 if it is free, otherwise [`PUBLISHED`] together with the
+    /// number of the frame that the thread has published.
     records: Box<[Record]>,
     /// Number of records that were ever used.
     used: AtomicU32,

@@ -15,9 +15,9 @@ thread_local! {
 
 /// Counts of the locks and per-CPU slots that the thread holds. Kept in debug builds only.
 struct Held {
-    /// Number of locks held in each class: one byte for each class, in order of rank.
+    /// Number of locks of each class that the thread holds: one byte for each class, in order of the classes' ranks.
     classes: Cell<u64>,
-    /// Number of per-CPU slots ([`super::Shards`]) held.
+    /// Number of per-CPU slots ([`super::Shards`]) that the thread holds.
     slots: Cell<u32>,
 }
 

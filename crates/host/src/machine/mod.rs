@@ -136,7 +136,8 @@ impl Host {
         self.shared.notices.all()
     }
 
-    /// Adds a notice of the library, the layer above the machine.
+    /// Adds `notice` to the notices that [`Self::notices`] returns. The library, the layer above the machine, adds its
+    /// own notices by this method.
     pub(crate) fn note(&self, notice: Notice) {
         self.shared.notices.add(notice);
     }
@@ -154,8 +155,8 @@ impl Host {
         self.shared.pressure.read()
     }
 
-    /// Returns for how long threads in a memory control group were stalled because memory was short, up to now; all
-    /// zeroes if there never was a group of this number.
+    /// Returns the pressure of a memory control group: the times, up to now, for which its threads were stalled because
+    /// memory was short. All times are 0 if no group with this number was ever created.
     pub(crate) fn pressure_of_group(&self, group: u16) -> machine::pressure::Pressure {
         self.shared.pressure.read_group(group).unwrap_or_default()
     }

@@ -15,7 +15,8 @@ pub enum Notice {
     NoHazardPointers,
     /// io_uring is not permitted; instead, threads read and write.
     NoIoUring {
-        /// The system's error number; 0 when the kernel's io_uring lacks an operation that the library needs.
+        /// The `errno` with which the kernel refused io_uring; 0 if the kernel has io_uring without an operation that
+        /// the library needs.
         os_error: i32,
     },
     /// The swap file lies in memory (tmpfs), so swapping frees no memory.
@@ -25,13 +26,13 @@ pub enum Notice {
     },
     /// A file is read and written through the page cache of the kernel, because its file system offers no other way.
     Buffered {
-        /// The name of the file.
+        /// The name of the file that goes through the kernel's page cache.
         name: String,
     },
     /// Further files, which no [`Notice::Buffered`] names, go through the page cache of the kernel. Their names are not
     /// kept, because there may be any number of such files.
     BufferedMore {
-        /// Number of times that a file without a notice of its own was opened.
+        /// Number of times that a file which no [`Notice::Buffered`] names was opened.
         count: u64,
     },
 }

@@ -23,18 +23,20 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Instant;
 
-/// The state of a thread, which decides how the thread is counted. A thread is in a call of one memory at a time.
+/// The state of a thread. It decides how the thread is counted for pressure stall information (PSI). A thread is in a
+/// call of one memory at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Thread {
     /// Number of nested stalls that the thread is in; 0 if it is not stalled.
     stalls: u32,
     is_in_call: bool,
-    /// `true` if the thread's present call is known: the call began, or a stall of this thread ended, while another
-    /// thread was stalled. The thread then counts as working unless it is stalled or waits.
+    /// `true` if the thread's present call may count as work: another thread was stalled when the call began, or when a
+    /// stall of this thread ended. The thread then counts as working unless it is stalled or waits.
     is_known: bool,
     /// `true` while the thread sleeps for another reason than lack of memory.
     waits: bool,
-    /// The number of the memory control group that the thread's call works for; 0 for the root group.
+    /// The memory control group for which the thread's present call works: the number of the group, or 0 for the root
+    /// group.
     group: u16,
 }
 
@@ -62,14 +64,14 @@ struct Counts {
     /// second (`full`) is the part of this time in which no thread was known to work.
     total: [Nanos; 2],
     averages: [Averages; 2],
-    /// The values of `total` at the end of the last averaging period.
+    /// The two stall times (`some` and `full`) at the end of the last averaging period.
     at_period: [Nanos; 2],
     /// End of the present averaging period.
     ends: Nanos,
 }
 
 impl Counts {
-    /// Creates counts in which no thread is counted yet, and whose times begin at `now`.
+    /// Creates the counts for the time `now`: no thread is counted, and all stall times are 0.
     fn new(now: Nanos) -> Self {
         Self {
             stalled: 0,
@@ -97,7 +99,8 @@ impl Counts {
         Pressure { some: stalls(0), full: stalls(1) }
     }
 
-    /// Adds the time from `since` to `now` to the stall times.
+    /// Moves `since` to `now`. Adds the time between them to the first stall time if a thread is stalled, and also to
+    /// the second if then no thread works.
     fn advance(&mut self, now: Nanos) {
         while self.since < now {
             let to = now.min(self.ends);
@@ -130,10 +133,10 @@ impl Counts {
     }
 }
 
-/// The counts of a memory and of its groups.
+/// The counts of stalled and working threads: those of a whole memory, and those of each of its groups.
 #[derive(Debug)]
 struct AllCounts {
-    /// The counts of all threads.
+    /// The counts of the whole memory, over all threads.
     all: Counts,
     /// For each group, the number of its parent, and its counts. The first element is that of group 1. Empty if no
     /// group was made yet.
@@ -141,7 +144,8 @@ struct AllCounts {
 }
 
 impl AllCounts {
-    /// Updates all counts when a thread passes from the state `before` to the state `after`.
+    /// Updates the counts of threads, those of the whole machine and those of the memory control groups, when a
+    /// thread's state changes from `before` to `after`.
     fn recount(&mut self, now: Nanos, before: Thread, after: Thread) {
         self.all.recount(now, before.counts(), after.counts());
         if before.group == after.group {
@@ -152,8 +156,8 @@ impl AllCounts {
         }
     }
 
-    /// Replaces a thread's contribution `before` by `after` in the counts of a memory control group and of all its
-    /// ancestors.
+    /// Updates the counts of a memory control group and of all its ancestors after a change of one thread's state:
+    /// subtracts the thread's contribution `before` the change, and adds its contribution `after` it.
     fn recount_groups(&mut self, now: Nanos, mut group: u16, before: [u32; 2], after: [u32; 2]) {
         while let Some(at) = usize::from(group).checked_sub(1) {
             let (parent, counts) = &mut self.groups[at];
@@ -163,7 +167,7 @@ impl AllCounts {
     }
 }
 
-/// Stall times of the threads that call one memory.
+/// Stall times (PSI) of the threads that call the functions of one `Memory`.
 #[derive(Debug)]
 pub(super) struct ThreadPressure {
     began: Instant,
@@ -220,8 +224,8 @@ impl ThreadPressure {
         self.change(|thread| thread.waits = waits);
     }
 
-    /// Notes that a memory control group was created, and begins its counts anew. At this time no call may work for a
-    /// removed group that had the same number.
+    /// Starts the counts of the new memory control group `group` at zero. The number may have belonged to a removed
+    /// group, but no thread may still be in a call for that group.
     pub(super) fn note_new_group(&self, group: u16, parent: u16) {
         let mut counts = self.counts.lock();
         let new = || (parent, Counts::new(wait::since(self.began)));
@@ -232,13 +236,14 @@ impl ThreadPressure {
         counts.groups[at] = new();
     }
 
-    /// Notes that the calling thread's call works for a group from now on, until the call ends.
+    /// Assigns the current call of the calling thread to the group `group` until the call ends: stalls of the thread
+    /// then count as pressure of this group.
     pub(super) fn note_group(&self, group: u16) {
         self.change(|thread| thread.group = group);
     }
 
-    /// Notes that the calling thread begins a call. The call ends when the result is dropped. At first, the call works
-    /// for the root group.
+    /// Notes that the calling thread begins a call of the library. The call ends when the returned value is dropped.
+    /// Stalls of the thread count as pressure of the root group, until [`Self::note_group`] names another group.
     #[inline]
     pub(super) fn enter_call(&self) -> Call<'_> {
         self.change(|thread| {
@@ -248,7 +253,7 @@ impl ThreadPressure {
         Call(self)
     }
 
-    /// Returns the stall times of the memory and their averages, up to now.
+    /// Returns the pressure of this memory: the stall times of its threads up to now, and their averages.
     pub(super) fn read(&self) -> Pressure {
         self.counts.lock().all.read(wait::since(self.began))
     }
@@ -296,8 +301,8 @@ mod tests {
         assert_eq!(counts.total, [Nanos::from_millis(30), Nanos::from_millis(20)]);
     }
 
-    /// Counts a stall of 1 s in the first period and no stall in the 10 s after this period, once in one step and once
-    /// in many steps. The averages are equal.
+    /// A stall lasts for the first second of 12 s: half of the first period of 2 s. The time from 1 s to 12 s is
+    /// counted in a single step, and again in 1,100 steps. The averages must be equal.
     #[test]
     fn averages_do_not_depend_on_when_they_are_read() {
         let after = |steps: u64| {
@@ -314,8 +319,8 @@ mod tests {
         assert!((short - 50.0 * (1.0 - (-0.2_f64).exp()) * (-1.0_f64).exp()).abs() < 1e-9, "{short}");
     }
 
-    /// A thread is in a call that began before another thread's stall. The thread does not count as working until it
-    /// begins its next call during the stall.
+    /// A thread is in a call when another thread's stall begins. The thread must not count as working during the stall
+    /// until it begins its next call.
     #[test]
     fn calls_are_known_when_they_begin_during_a_stall() {
         let pressure = ThreadPressure::new(Instant::now());
@@ -357,8 +362,9 @@ mod tests {
         assert!(some.total_us >= full.total_us);
     }
 
-    /// A thread stalls in a call for a group that has a parent. During the stall, the call begins to work for another
-    /// group.
+    /// A thread makes a call that works for group 2, a child of group 1, and stalls. During the stall, the call begins
+    /// to work for group 3. The time until then must count as a stall of groups 2 and 1, and a stall of group 3 must
+    /// begin.
     #[test]
     fn a_stall_counts_in_the_group_of_the_call_and_its_ancestors() {
         let pressure = ThreadPressure::new(Instant::now());

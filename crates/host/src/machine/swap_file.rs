@@ -32,11 +32,12 @@ pub struct SwapFile {
 }
 
 impl SwapFile {
-    /// Number of the first block of the file that holds a page. Block 0 holds the header.
+    /// Number of the file's first block for pages. Block 0 is for the header.
     pub const FIRST_BLOCK: u64 = 1;
 
-    /// Makes a swap file without a name in `folder`, for `bytes` bytes of pages, rounded down to whole pages. All its
-    /// blocks are allocated. The system frees the blocks when the file is closed, or when the process ends in any way.
+    /// Makes a swap file in `folder` that has no name and holds `bytes` bytes of pages, rounded down to whole pages.
+    /// All its blocks are allocated. The system frees the blocks when the file is closed, or when the process ends in
+    /// any way.
     ///
     /// # Errors
     /// When the folder does not exist, no file can be made in it, or its file system has too little free space. Also
@@ -57,8 +58,9 @@ impl SwapFile {
     ///
     /// # Errors
     /// When the existing file has other contents than a swap file of the library, belongs to another user, has a second
-    /// name, or is in use (as swap, or as data of this process). When there is no room for the file, or it cannot be
-    /// opened, read, written or replaced. When `bytes` is less than one page or more than 2^32 - 2 pages.
+    /// name, or is in use (as swap, or as data of this process). When the disk has too little space for the file, or
+    /// the file cannot be opened, read, written or replaced. When `bytes` is less than one page or more than 2^32 - 2
+    /// pages.
     pub fn open(path: impl AsRef<Path>, bytes: u64) -> Result<Self, SwapFileError> {
         let path = path.as_ref();
         let slots = slots(path, bytes)?;
@@ -182,7 +184,8 @@ fn options() -> OpenOptions {
     options
 }
 
-/// Returns the number of pages in `bytes` bytes of swap.
+/// Returns the number of swap slots, of one page each, that `bytes` bytes have. Returns an error that names `path` if
+/// this is 0 or too many for slot numbers.
 fn slots(path: &Path, bytes: u64) -> Result<u32, SwapFileError> {
     let slots = u32::try_from(bytes / PAGE_BYTES as u64).ok().filter(|slots| (1..u32::MAX).contains(slots));
     slots.ok_or_else(|| SwapFileError::Size { path: path.to_owned(), bytes })
@@ -289,12 +292,12 @@ fn describe(block: &[u8]) -> String {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SwapFileError {
-    /// The file exists, and has other contents than a swap file of the library, an owner other than the caller, or a
-    /// second name. The file was not touched.
+    /// A file with this path exists, and is not a swap file that the library made for this user: its contents are other
+    /// ones, its owner is another user, or it has a second name (a hard link). The file was left as it is.
     Foreign {
         /// Path of the swap file.
         path: PathBuf,
-        /// The contents, the owner or the names that were found, in words.
+        /// Words for what was found in place of a swap file: the contents, the foreign owner, or the number of names.
         found: String,
     },
     /// Another process, or another part of this one, uses the file.

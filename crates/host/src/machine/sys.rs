@@ -57,8 +57,9 @@ pub(super) fn lengthen(file: &File, bytes: u64) -> io::Result<bool> {
     }
 }
 
-/// Reads from a file into runs of frames, or writes the runs to the file, from byte `offset` of the file on. Makes one
-/// system call and returns the number of bytes moved, which may be fewer than the runs have.
+/// Reads bytes of a file into `runs` (runs of adjacent frames), or writes the bytes of the runs to the file. In the
+/// file, the bytes begin at `offset`. Makes one system call, and returns the number of bytes moved, which may be fewer
+/// than the runs have.
 pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[Run<'_>]) -> Result<usize, Errno> {
     let (fd, offset) = (file.as_raw_fd(), offset as libc::off_t);
     if offset < 0 {
@@ -264,7 +265,8 @@ pub(super) fn event_counter() -> io::Result<File> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Returns whether the file system promises direct transfers of whole pages; `None` if the kernel is too old to say.
+/// Returns whether the file system supports direct I/O (`O_DIRECT`) in whole pages, as `statx` reports it. Returns
+/// `None` if `statx` reports nothing on direct I/O, as on kernels before 6.1.
 pub(super) fn promises_direct(file: BorrowedFd<'_>) -> Option<bool> {
     use machine::PAGE_BYTES;
     let mut status = std::mem::MaybeUninit::<libc::statx>::zeroed();

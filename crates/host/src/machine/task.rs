@@ -42,15 +42,16 @@ pub(super) fn is_task() -> bool {
     KILL.try_with(|kill| kill.get().is_some()).unwrap_or(false)
 }
 
-/// One of this number of calls of [`relax`] lets other threads run.
+/// Number of calls of [`relax`] by a thread, of which the last lets other threads run.
 ///
 /// In the Linux kernel, a loop has to offer its CPU to other tasks. Threads of a process are preempted by the system
 /// anyway, so most calls of `relax` do nothing. The exception is a loop that waits for another thread without sleeping:
 /// after a few tries, it must let that thread run.
 const RELAX_INTERVAL: u32 = 16;
 
-/// Lets other threads run, but only in one of [`RELAX_INTERVAL`] calls. In a killed task every call lets other threads
-/// run, because the task's waits return at once, so that its loops would keep the CPU busy.
+/// Lets other threads run at every [`RELAX_INTERVAL`]th call of a thread; the other calls do nothing. In a killed task
+/// every call lets other threads run, because the task's waits return at once, so that its loops would keep the CPU
+/// busy.
 pub(super) fn relax() {
     let calls = RELAXED.get().wrapping_add(1);
     RELAXED.set(calls);
@@ -59,9 +60,9 @@ pub(super) fn relax() {
     }
 }
 
-/// A guard that ends the process if its thread panics while it holds the guard. The panic's message is printed before.
-/// Without the guard, other threads might wait for ever, for pages that the thread was writing or for disk requests
-/// that it had in flight.
+/// A guard that aborts the process if the thread that holds the guard panics. By then the panic's message has been
+/// printed. Without the guard, other threads might wait for ever: for pages that the thread was writing, or for disk
+/// requests that it had in flight.
 pub(crate) struct AbortOnPanic {
     /// `true` if the guard was made while the thread was already panicking. The guard then does not end the process.
     is_late: bool,

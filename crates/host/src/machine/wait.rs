@@ -87,12 +87,12 @@ impl WaitQueue {
         }
     }
 
-    /// Sleeps as [`machine::Machine::sleep`] does; times count from `began`.
+    /// Sleeps as [`machine::Machine::sleep`] does. `deadline` is a time since `began`.
     pub(super) fn sleep(&self, began: Instant, ticket: Ticket, deadline: Option<Nanos>) -> Nanos {
         self.sleep_unless(began, ticket, deadline, task::is_killed)
     }
 
-    /// Sleeps until a wake that is later than `ticket`, even if the task is killed.
+    /// Sleeps until a wake-up that came after `ticket` was taken, even if the task is killed meanwhile.
     pub(super) fn sleep_unkillable(&self, ticket: Ticket) {
         self.sleep_unless(Instant::now(), ticket, None, || false);
     }

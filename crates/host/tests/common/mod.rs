@@ -34,13 +34,13 @@ pub fn temporary_file() -> File {
     .expect("a directory for tests is there")
 }
 
-/// Returns a new, empty, unnamed file that lies in memory (tmpfs). On older kernels, requests to it go through the
-/// kernel's page cache.
+/// Returns a new, empty, unnamed file in memory (tmpfs). Older kernels have no direct I/O for tmpfs, so requests to the
+/// file then use the kernel's page cache.
 pub fn memory_file() -> File {
     tempfile::tempfile_in("/dev/shm").unwrap_or_else(|_| temporary_file())
 }
 
-/// Opens the file of `file` once more, through `/proc/self/fd`, and returns the new handle.
+/// Opens the file behind the handle `file` once more, through `/proc/self/fd`, and returns the new handle.
 pub fn reopen(file: &File) -> File {
     use std::os::fd::AsRawFd;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -68,7 +68,7 @@ impl Receiver {
         std::mem::take(&mut *finished)
     }
 
-    /// Returns the finished requests that were not taken.
+    /// Returns the number of finished requests that [`Self::take`] has not returned yet.
     pub fn count(&self) -> usize {
         self.finished.lock().unwrap().len()
     }

@@ -172,9 +172,9 @@ fn section(row: &RowAblation, from: &str, to: &str) -> Section {
     Section::new(row.row.clone(), parts)
 }
 
-/// Returns the parts of the results for a row: words on the gap between the two kernels, a table of the differences,
-/// and a table of the sources (patches or book sections) that kernel files cite for the differences that change the
-/// row.
+/// Returns the three parts of the results for a row: a text on the gap between the two kernels, a table of the
+/// differences, and a table of the sources (patches or book sections) that kernel files cite for the differences that
+/// change the row.
 fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
     let show = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| row.format.show(value));
     let share = |share: Option<f64>| share.map_or_else(|| "-".into(), |share| format!("{:.0}%", percent(share)));

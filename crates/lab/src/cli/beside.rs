@@ -122,7 +122,8 @@ impl BesideOptions {
         self.wants_profile().or(first_given(&others)).or(first_given(&texts)).or(series)
     }
 
-    /// Returns `request`, changed so that its runs record the data for the files that the given options ask for.
+    /// Returns `request` with one change: its runs also record the data for the files that the options of this command
+    /// ask for.
     pub fn of(&self, request: Request) -> Request {
         Request {
             profile: self.wants_profile().is_some(),
@@ -134,7 +135,7 @@ impl BesideOptions {
         }
     }
 
-    /// Opens the files of all given options.
+    /// Opens the output file of each option that is given, such as `--series` and `--trace`.
     ///
     /// # Errors
     /// Reports wrong usage when a file cannot be written to, or has an extension for another kind of file.

@@ -132,7 +132,8 @@ fn check_several(options: &Options, named: usize) -> Result<(), End> {
     }
 }
 
-/// Refuses options that the grounds of a request do not support.
+/// Refuses options that do not work on the grounds of a request: the systems, such as `sim` and `linux`, on which its
+/// runs take place.
 fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
     let is_real = |ground: &Ground| ground.is_timed_by_the_wall();
     let unsupported = |ground: &Ground| Some((*ground, options.beside.unsupported_on(*ground)?));
@@ -148,8 +149,8 @@ fn check_grounds(request: &Request, options: &Options) -> Result<(), End> {
     }
 }
 
-/// Returns `request` with the chosen variant, changed so that its runs record all the data that the options need.
-/// Refuses options that the grounds of the request do not support.
+/// Applies the options to `request`: the variant of the experiment that they name, and all the data that the runs must
+/// record for the report. Refuses options that the grounds of the request do not support.
 fn completed(request: Request, options: &Options) -> Result<Request, End> {
     let request = match &options.variant {
         Some(word) => variants::named(&request, word)?,
@@ -254,8 +255,7 @@ fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_loc
 
 /// Returns the failed runs of several plans, each with the name of its experiment.
 ///
-/// # Errors
-/// When every run failed, or when a run failed and an interrupt ended the command: there is nothing to report.
+/// # Errors When some run failed, and either no run has a result or an interrupt ended the command.
 pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Vec<JobFailure>, End> {
     let of_plan = |(plan, results): &(P, Results)| {
         let name = plan.borrow().experiment.name.clone();
@@ -277,7 +277,7 @@ pub(super) fn failed(failures: &[JobFailure]) -> End {
     End::Failed(told(failures))
 }
 
-/// Returns the messages of failed runs, each with the command that repeats the run.
+/// Returns a text about failed runs: for each run, its message and the command that repeats the run.
 pub(super) fn told(failures: &[JobFailure]) -> String {
     let one = |JobFailure { column, seed, failure, replay }: &JobFailure| {
         format!("{column}, seed {seed}: {failure}\n  replay: {replay}")

@@ -1,4 +1,4 @@
-//! The verb `doctor`.
+//! The verb `doctor`: finds problems of memory reclaim in recordings, or on this computer.
 
 use super::{End, output};
 use kit::input;
@@ -131,7 +131,7 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     /// Time for which the computer is observed by default.
     const LOOK: Duration = Duration::from_secs(5);
 
-    /// Interval at which the command checks whether an interrupt has come.
+    /// Interval at which the command checks whether the user has interrupted it (Ctrl-C).
     const ASK_EVERY: Duration = Duration::from_millis(10);
 
     if arguments.output.is_none() {
@@ -158,7 +158,7 @@ fn here(arguments: &Arguments) -> Result<Patient, End> {
     Ok(patient)
 }
 
-/// Refuses to observe the computer, which this build cannot do.
+/// Returns an error, because this program was built without the feature `linux` and so cannot observe the computer.
 #[cfg(not(feature = "linux"))]
 fn here(_: &Arguments) -> Result<Patient, End> {
     let why = "this `highwater` was built without the feature `linux`: name a saved report";

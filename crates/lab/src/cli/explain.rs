@@ -228,8 +228,9 @@ enum Kind {
     Experiment,
 }
 
-/// Largest number of bases that are followed, from a file to its base and so on. The limit ends the search if bases
-/// form a circle, which the reader of kernel and machine files reports later.
+/// Longest chain of bases (the file's base, the base of this base, and so on) that is searched for the kind of a file.
+/// The limit ends the search if a file is its own ancestor. The reader of kernel and machine files reports that error
+/// later.
 const BASES_MAX: u32 = 16;
 
 /// Returns the kind of the file `word`: a kernel, a machine or an experiment. The kind follows from keys that only one
@@ -239,8 +240,9 @@ fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
     if library::is_file(word) { kind_of(path, path, BASES_MAX).map(Some) } else { Ok(None) }
 }
 
-/// Returns the kind of the file `path`, which is `top` or one of its bases. Bases are searched for in the folder of
-/// `top`, and among the files of this program.
+/// Returns what the file `path` describes: an experiment, a machine or a kernel. `top` is the file that the user named;
+/// `path` is `top` itself or one of its bases. Bases are searched for in the folder of `top`, and among the files
+/// embedded in this program. At most `bases_left` further bases are read.
 fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     let text = library::read(path, "what is explained").unwrap_or_default();
     // If the file is faulty, its own reader gives a better message.
@@ -276,7 +278,7 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
     }
 }
 
-/// Returns words for the number of a kernel's values that differ from its base.
+/// Returns text that says how many values of the kernel are not those of its base.
 fn differ_from_base(kernel: &Kernel) -> String {
     match kernel.differences().count() {
         1 => "1 value differs".into(),
@@ -284,7 +286,8 @@ fn differ_from_base(kernel: &Kernel) -> String {
     }
 }
 
-/// Returns every value of a kernel by section, as text. Values that differ from the base have a `*`.
+/// Returns a text with all values of a kernel file, section by section. A `*` marks each value that differs from the
+/// file's base.
 fn kernel(kernel: &Kernel, look: Look) -> String {
     let mut text = format!("kernel {}\n", kernel.name);
     if !kernel.about.is_empty() {

@@ -124,7 +124,7 @@ fn report(found: &[Fidelity], arguments: &Arguments, look: Look) -> String {
     text
 }
 
-/// Returns the comparisons as a page.
+/// Returns an HTML page that compares published figures with simulated ones.
 fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
     let picture = Part::Picture(pictures::fidelity(found, &seeds(arguments)).draw());
     let summary = Part::table("Summary", text::summary_grid(found));
@@ -140,7 +140,7 @@ fn page(found: &[Fidelity], arguments: &Arguments) -> Page {
     }
 }
 
-/// Returns words on the runs from which the figures come: their seeds and fingerprints.
+/// Returns the line of a report that states the seeds and fingerprints of the runs from which the figures come.
 fn footer(found: &[Fidelity], arguments: &Arguments) -> String {
     let seeds = seeds(arguments);
     let prints = found.iter().filter_map(|it| Some(format!("{} {}", it.experiment, it.fingerprint.as_ref()?)));

@@ -27,8 +27,8 @@ struct Folder {
 }
 
 impl Form {
-    /// Opens the file at `path`, or standard output if `path` is none. For a directory of MMTests, checks that it does
-    /// not exist or is empty.
+    /// Opens the file at `path`, or standard output if `path` is none. If the format is a directory of MMTests, opens
+    /// nothing, and checks that the directory at `path` does not exist or is empty.
     ///
     /// # Errors
     /// Reports wrong usage when the destination cannot be written to.

@@ -1,4 +1,4 @@
-//! The verb `list`.
+//! The verb `list`: prints the names of all kernels, machines, experiments and workloads.
 
 use placed::{Error, Node};
 
@@ -41,8 +41,8 @@ fn named(folder: &str, about: impl Fn(&str) -> Result<Vec<String>, Error>) -> Re
     embedded::names(folder).map(|name| Ok((name, about(name)?))).collect()
 }
 
-/// Returns words on an experiment: its grounds, its numbers of variants and published figures, and the CPU time of its
-/// runs.
+/// Returns a line of facts about an experiment: the grounds on which it can run, the number of its variants, the number
+/// of its published figures, and the CPU time of its runs.
 fn facts(experiment: &Experiment) -> String {
     let workload = grounds::find(&experiment.workload);
     let runs_on = |ground: &&Ground| workload.is_none_or(|workload| workload.refused_on(**ground).is_none());

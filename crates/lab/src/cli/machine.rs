@@ -174,7 +174,7 @@ const TOOK_S: [f64; 2 + GROUPS.len()] = [0.9, 0.8, 32.2, 32.2, 12.6];
 /// The progress of a calibration, shown on standard error.
 struct Course {
     begun: Instant,
-    /// Number of steps that have begun.
+    /// Number of the calibration's steps that have begun; `steps` is the number of all steps.
     step: usize,
     steps: usize,
 }
@@ -214,8 +214,8 @@ impl Course {
 /// the range is refused, because the computer was probably busy.
 const FACTORS: std::ops::RangeInclusive<f64> = 0.05..=50.0;
 
-/// Returns the factor by which to multiply the assumed costs of the steps of group `n`, so that the group's experiment
-/// takes as much system CPU time in the simulator as on this computer.
+/// Returns the factor by which to multiply the assumed costs of the kernel steps of group number `n` in [`GROUPS`].
+/// With this factor, the group's experiment takes as much system CPU time in the simulator as on this computer.
 fn factor(computer: &Computer, limit_pages: u64, measured: &Measured, n: usize, folder: &Path) -> Result<f64, End> {
     let Group { experiment, set, about, .. } = &GROUPS[n];
     let kernel = nearest::kernel(computer);

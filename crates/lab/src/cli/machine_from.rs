@@ -1,4 +1,4 @@
-//! The verb `machine from`.
+//! The command `highwater machine from`.
 
 use super::{End, output};
 use kit::shown::warn;

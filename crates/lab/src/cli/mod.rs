@@ -168,8 +168,11 @@ enum End {
 }
 
 impl End {
-    /// Prints clap's message, if clap ended the command. Returns success if the message is help or the version and
+    /// Prints clap's message, if clap ended the command. Returns success if the message is the help or the version, and
     /// could be written.
+    ///
+    /// # Errors
+    /// Returns `self` if the command ended for another reason, or if the message is about wrong arguments.
     fn told_by_clap(self) -> Result<(), Self> {
         let Self::Arguments(error) = &self else { return Err(self) };
         if !error.use_stderr() {
@@ -318,8 +321,9 @@ struct TextOptions {
 }
 
 impl TextOptions {
-    /// Writes the text or the page in the requested form. `text` receives the width of the output. An HTML page ends
-    /// with the command that made it.
+    /// Writes the output in the requested form. For plain text, it is the result of `text`, which receives the width
+    /// and colours of the output. For the other forms, it is made from the result of `page`. An HTML page ends with the
+    /// command that made it.
     fn write(&self, text: impl Fn(Look) -> String, page: impl Fn() -> Page) -> Result<(), End> {
         let file = output::open_report(self.format == TextFormat::Html, self.output.as_deref())?;
         output::report(file, |out, look| {
@@ -341,7 +345,7 @@ fn warn_of(message: Option<String>) {
     }
 }
 
-/// Adds to a page, at its end, the command that made it.
+/// Adds a last section to an HTML page: the command line that made the page.
 fn with_command(mut page: Page) -> Page {
     page.sections.push(Section::new("Command", vec![Part::Command(command())]));
     page

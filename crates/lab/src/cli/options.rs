@@ -66,8 +66,8 @@ impl OutputOptions {
         output::open_report(is_page, self.output.as_deref())
     }
 
-    /// If this is a dry run, prints what would run, one line for each run, and the cost. Returns whether this is a dry
-    /// run.
+    /// Returns whether the user asked for a dry run (`--dry-run`). If so, first prints what would run, one line for
+    /// each run, and the cost.
     ///
     /// # Errors
     /// When standard output cannot be written to.

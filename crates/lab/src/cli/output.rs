@@ -55,8 +55,8 @@ impl Output {
         self.prepare(text)?.finish()
     }
 
-    /// Writes everything to a draft, which [`Prepared::finish`] renames to the file. A file that must not be replaced,
-    /// such as a device, is written directly.
+    /// Calls `text` to write the output. The output goes to a draft (a temporary file), and [`Prepared::finish`] gives
+    /// the draft the name of the file. A file that must not be replaced, such as a device, is written directly.
     ///
     /// # Errors
     /// When writing fails, or when this command was given any file both as input and as output.
@@ -135,7 +135,8 @@ fn fill(file: &File, text: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io:
 /// limit. The limit is needed because links may form a circle.
 const LINKS_MAX: usize = 40;
 
-/// Creates a file. If the path is a dangling link, creates the link's target.
+/// Creates the file at `path`. If `path` is a symbolic link to a file that does not exist, creates that file. Returns
+/// the file, and a [`Leftover`] for it unless another process has created it first.
 fn make(path: &Path) -> io::Result<(File, Option<Leftover>)> {
     let mut place = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -154,8 +155,8 @@ fn make(path: &Path) -> io::Result<(File, Option<Leftover>)> {
 #[cfg(unix)]
 const READER_MAX: Duration = Duration::from_secs(1);
 
-/// Opens a file, creates it if it does not exist, or opens a pipe that has a reader. For a pipe that gets no reader in
-/// [`READER_MAX`], returns an error, since opening it would block forever.
+/// Opens a file or a pipe for writing. A file that does not exist is created. A pipe is opened once it has a reader. If
+/// it gets none within [`READER_MAX`], the function returns an error, and does not wait forever.
 #[cfg(unix)]
 fn open_to_write(path: &Path) -> io::Result<File> {
     use rustix::{
@@ -221,7 +222,7 @@ fn has_one_name(about: &fs::Metadata) -> bool {
     std::os::unix::fs::MetadataExt::nlink(about) == 1
 }
 
-/// Returns `true`: a file's names are counted only on Unix.
+/// Returns `true` on systems other than Unix, where the number of hard links to a file is not read.
 #[cfg(not(unix))]
 fn has_one_name(_: &fs::Metadata) -> bool {
     true
@@ -238,7 +239,7 @@ fn keep_owner(about: &fs::Metadata, file: &File) -> io::Result<()> {
     fchown(file, Some(about.uid()), Some(about.gid()))
 }
 
-/// Leaves the file unchanged: only Unix has owners and groups of this kind.
+/// Does nothing, because files have such owners and groups only on Unix.
 #[cfg(not(unix))]
 fn keep_owner(_: &fs::Metadata, _: &File) -> io::Result<()> {
     Ok(())
@@ -346,7 +347,7 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Writes a text to a file by a closure that ends with the result `end`.
+    /// Writes the text "new" to a file, as a command writes its output. The closure that writes the text returns `end`.
     fn write(path: &Path, end: io::Result<()>) -> Result<(), End> {
         Output::open("--output", path)?.write(|out| out.write_all(b"new").and(end))
     }

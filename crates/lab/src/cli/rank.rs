@@ -197,8 +197,8 @@ fn head(words: &[&str]) -> Vec<Cell> {
     words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect()
 }
 
-/// Returns a kernel's figure as text, with the interval of its median if the median has one; for a failed run, returns
-/// the failure.
+/// Returns the median of a kernel as text, with its confidence interval in brackets unless the interval is empty. For a
+/// failed run, returns the failure.
 fn figure(ranking: &Ranking, place: &Ranked) -> String {
     place.value.map_or_else(
         || place.failed.clone().unwrap_or_else(|| "-".into()),
@@ -226,8 +226,8 @@ const fn tone(verdict: Standing) -> Tone {
     }
 }
 
-/// Returns a table of cells with the result of kernel `of` in each experiment: the figure of the kernel, the figure of
-/// the best other kernel, and the verdict.
+/// Returns a table with a line for each experiment: the main figure of the kernel `of`, the figure of the best other
+/// kernel, and the verdict on the two.
 fn summary(of: &str, found: &[Ranking]) -> Grid {
     let line = |it: &Ranking| {
         let (own, rival) = (it.place(of)?, it.rival(of)?);
@@ -269,8 +269,8 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
     Page { title: format!("How {of} stands in every experiment"), about: vec![about], sections }
 }
 
-/// Returns notes on the runs that the figures come from (seeds, scale, experiments left out, fingerprints), and on the
-/// meaning of `ahead`.
+/// Returns the text below a ranking's title. It states the runs behind the figures (seeds, scale, experiments left out,
+/// fingerprints), and the meaning of the column `ahead`.
 fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
     let runs = match seeds {
         [seed] => format!("seed {seed} alone: what chance does is not known"),

@@ -115,7 +115,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     verdict
 }
 
-/// Returns each policy once, in the order of the command line.
+/// Returns the policies that the words of the command line name, in their order and without repetitions; the usual ones
+/// if there are no words.
 fn policies(words: &[Policies], unit: Unit) -> Vec<Kind> {
     let knows_unit = |kind: &Kind| unit != Unit::Bytes || kind.knows_bytes();
     let mut kinds = Vec::new();

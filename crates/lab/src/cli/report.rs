@@ -117,8 +117,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
 }
 
-/// Returns whether a text begins with a saved report, with counters over time or with folded stacks, and has no other
-/// text before it.
+/// Returns whether a text is one of three kinds of saved output, without other text before it: a report (JSON),
+/// counters over time (CSV), or folded stacks.
 fn is_plain(text: &str) -> bool {
     source::is_it(text) || is_stacks(text)
 }
@@ -198,7 +198,8 @@ fn kernels(table: &Table) -> Option<Section> {
     page::differences_of(&pairs)
 }
 
-/// Returns a section on the table's machines. Machines whose names this program does not know are left out.
+/// Returns the page's section on the machines of the table. Machines whose names this program does not know are left
+/// out. Returns none if no machine is left.
 fn machines(table: &Table) -> Option<Section> {
     let known = table.machine.split(", ").filter_map(|name| library::machine(name).ok());
     let parts: Vec<Part> = known.map(|machine| page::machine(&machine)).collect();

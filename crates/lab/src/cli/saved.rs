@@ -24,7 +24,8 @@ pub fn text(path: &Path) -> Result<(String, String), End> {
     Ok((name, text))
 }
 
-/// Reads a saved report. Returns the name that its file has in reports, and the report.
+/// Reads a saved report from the file `path`. Returns the file's name without folders, which is its name in other
+/// reports, and the table of the report.
 ///
 /// # Errors
 /// Reports wrong usage when the file is no report. The message names the file and says what was expected.

@@ -1,4 +1,4 @@
-//! The verb `stat`.
+//! The verb `stat`: reports what reclaim of the running kernel did while a command ran, or until Ctrl-C.
 
 use super::{End, Form, options::parse_word, with_command};
 use computer::sys::Used;
@@ -90,9 +90,9 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     ended.map_or(Ok(()), |why| Err(End::Failed(why)))
 }
 
-/// Returns whether the report shows the free blocks of a zone as two sums instead of a row for each order. It does so
-/// in forms for people, unless a word of `--rows` names a row for one order. Warns, before the command runs, of words
-/// that match no row.
+/// Returns whether the report shows the free blocks of a zone as two sums instead of a row for each order. The report
+/// shows the sums in formats that people read, unless a word of `--rows` names a row for one order. This function also
+/// warns, before the command runs, of words that match no row.
 fn is_short(arguments: &Arguments, before: &Snapshot, groups: &Groups, limit: Option<&Limit>) -> Result<bool, End> {
     let is_for_people = matches!(arguments.format, ReportFormat::Table | ReportFormat::Markdown | ReportFormat::Html);
     if arguments.rows.is_empty() {
@@ -217,8 +217,8 @@ const OF_CGROUP: [(&str, &str); 9] = [
     ("pswpout", "pages"),
 ];
 
-/// Returns the rows on a cgroup: how often it was at its limit, how many of its processes were killed, and the counters
-/// of its `memory.stat`.
+/// Returns the rows about a cgroup with a limit: how often it was at the limit, how many of its processes were killed,
+/// how long tasks waited for memory (PSI), and the counters of its `memory.stat`.
 fn limit_rows(limit: &Limit, elapsed_s: f64) -> Vec<Row> {
     let row = |name: &str, unit: &str, value: u64| {
         Row::new("cgroup", name, unit, Better::Lower, Format::Decimals(0), value as f64)

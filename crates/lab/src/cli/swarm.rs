@@ -1,4 +1,4 @@
-//! The verb `swarm`.
+//! The verb `swarm`: tests the engine with random machines, kernels and tasks.
 
 use std::{
     collections::BTreeSet,

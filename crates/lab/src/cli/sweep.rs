@@ -1,4 +1,5 @@
-//! The verb `sweep`: runs a grid of simulations over a store.
+//! The verb `sweep`: runs a grid of simulations, and keeps their results in a store. Runs whose results the store has
+//! are not repeated.
 
 use std::path::PathBuf;
 

@@ -164,7 +164,7 @@ pub(super) fn tell(file: &Path, counts: &Counts) -> Result<(), End> {
     Ok(())
 }
 
-/// Parses the name of a format.
+/// Checks that `text` is the name of a format of traces, and returns the name. Otherwise the error lists all formats.
 fn parse_format(text: &str) -> Result<String, String> {
     if text == OWN || formats::by_name(text).is_ok() {
         return Ok(text.to_owned());

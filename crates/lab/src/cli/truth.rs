@@ -149,7 +149,7 @@ impl<'a> Keeper<'a> {
     }
 }
 
-/// The option that names the file of a [`Keeper`].
+/// The option that names the file to which a [`Keeper`] writes the counters of guests.
 const OPTION: &str = "--record";
 
 /// Returns, for each load, the plan that runs it on the simulator and in virtual machines (guests).

@@ -1,4 +1,4 @@
-//! A program that sweeps over more memory than there is.
+//! A program that writes more memory than the machine has, from start to end, several times.
 
 use lab::system::contents::Pattern;
 use lab::system::{System, SystemError, page_bytes};
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Pages that it sweeps over, percent of memory.
+    /// Memory that the program sweeps over, percent of the machine's memory.
     pub percent: u64,
-    /// How often it does.
+    /// Number of sweeps.
     pub sweeps: u64,
 }
 

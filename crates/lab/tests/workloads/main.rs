@@ -255,7 +255,8 @@ fn what_makes_no_run_is_refused_before_it_runs() {
     assert_eq!(refused("scan", "hot = 1\n").split(": ").next(), Some("params.toml:1"));
 }
 
-/// Returns a job with three builds in 32 MiB, 16 blocks of order 9, and passes of some seconds.
+/// Returns a job of the workload `highalloc` at scale 1/16, a machine with 32 MiB of memory. All parts of the load are
+/// so small that the job takes some seconds. `params` and `build` are lines that are added to the parameters.
 fn blocks_under_load(params: &str, build: &str) -> Job {
     let sourced = |pairs: &[(&str, &str)]| -> String {
         let line = |(key, value): &(&str, &str)| {
@@ -383,8 +384,8 @@ fn khugepaged_covers_what_faults_did_not_get() {
     assert!(filled < end && end > 80.0 && made > 10.0, "{filled} {end} {made}");
 }
 
-/// At full scale, a process with 150 MiB ends after two seconds. A kernel without the fault of the experiment `simon`
-/// fills the freed memory with files.
+/// Parameters of the workload `simon`, with sizes at full scale. A process of 150 MiB ends after two seconds. A kernel
+/// without the fault that the experiment `simon` shows then fills the freed memory with files.
 const SERVER: &str = "daemons_mib = 100\nprocess_mib = 150\nfiles_mib = 350\nfile_kib = 16\nreaders = 4\nends_s = 2\njudged_from_s = 4\n\
     judged_s = 2\nprint_every_s = 1\n";
 

@@ -1,4 +1,5 @@
-//! Tests of loads that are described in files.
+//! Tests of the workload `tasks`, whose tasks and steps are described in a parameter file. A description of another
+//! workload gives the same results as that workload.
 
 use super::{refused, run, value};
 use lab::figure::Row;

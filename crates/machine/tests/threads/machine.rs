@@ -60,8 +60,8 @@ struct Device {
 }
 
 impl Device {
-    /// Returns the result that a request is to have, which is an error for the writes that
-    /// [`ThreadMachine::fail_writes`] chose.
+    /// Returns the result with which a request is to complete: an error if [`ThreadMachine::fail_writes`] makes this
+    /// write fail, otherwise `Ok`.
     fn result(&mut self, request: &Request) -> Result<(), IoError> {
         let Some((n, end)) = self.bad else { return Ok(()) };
         if request.operation == Operation::Read || request.block >= end {

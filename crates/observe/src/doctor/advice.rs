@@ -24,22 +24,22 @@ pub enum Step {
     },
     /// The user should look at the output of a command.
     Command {
-        /// The command line.
+        /// The command line of this command.
         line: String,
-        /// The fact that the output of the command shows.
+        /// The fact about memory that the user can see in the command's output.
         why: String,
     },
     /// The user should run a simulation in which the illness occurs.
     Experiment {
-        /// The command line.
+        /// The command line that runs the simulation.
         line: String,
-        /// The fact that the simulation shows.
+        /// The fact about the illness that the simulation shows.
         why: String,
     },
 }
 
 impl Step {
-    /// Returns the step in words.
+    /// Returns the suggested step in words.
     #[must_use]
     pub fn show(&self) -> String {
         match self {
@@ -55,7 +55,7 @@ impl Step {
 
 /// An entry of the table [`ADVICE`], from which a [`Step`] for the examined computer or cgroup is made.
 enum Advice {
-    /// A setting, another value for it, and the reason.
+    /// A change of a setting: the setting's name, its new value, and the reason for the change.
     Set(&'static str, &'static str, &'static str),
     /// A setting, a function that computes its new value from the signs (none if no value is suggested), and the
     /// reason.
@@ -82,8 +82,8 @@ pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
 }
 
 impl Advice {
-    /// Makes the step that is shown to the user. Returns none if the advice does not apply to the examined computer or
-    /// cgroup, or if the setting already has the suggested value.
+    /// Returns what the report recommends for this advice: a setting, a command or an experiment. Returns none if the
+    /// advice does not apply to the examined computer or cgroup, or if the setting already has the suggested value.
     fn step(&self, signs: &Signs) -> Option<Step> {
         let set = |name: &'static str, suggested: &str, why: &str| {
             let name = if is_v1(signs) { name_of_v1(name)? } else { name };
@@ -168,8 +168,9 @@ fn marks(signs: &Signs) -> Option<[f64; 3]> {
 }
 
 /// Returns the value that a kernel chooses for `vm.min_free_kbytes` at boot: the square root of 16 times the size of
-/// memory in KiB, but at least 128 and at most 262,144 KiB. Source: docs/mechanisms/reclaim/memory.md, "Watermarks".
-/// That page has a maximum of 65,536 KiB, for older kernels; the maximum here is general knowledge.
+/// memory in KiB, but at least 128 and at most 262,144 KiB. Source of the rule: docs/mechanisms/reclaim/memory.md,
+/// "Watermarks". That chapter states the maximum of older kernels, 65,536 KiB. The maximum of later kernels, used here,
+/// is not from the book.
 fn min_free_kib(signs: &Signs) -> Option<f64> {
     let kib = memory_kib(signs)?;
     Some((kib * 16.0).sqrt().floor().clamp(128.0, 262_144.0))
@@ -201,9 +202,9 @@ fn is_scale_high(signs: &Signs) -> bool {
     told.map(|factor| factor > SCALE_FACTOR).or_else(by_marks).unwrap_or(false)
 }
 
-/// Returns whether `vm.min_free_kbytes` (or, if this is unknown, the min mark) is more than 10 % above the largest
-/// value that the kernel would choose. If this cannot be determined, returns `true` unless `vm.watermark_scale_factor`
-/// is the setting that is too high.
+/// Returns whether `vm.min_free_kbytes` is too high: more than 10 % above the largest value that the kernel would
+/// choose. If the setting is unknown, judges the sum of the zones' min marks instead. If the sum or the kernel's value
+/// is unknown, too, returns `true` unless `vm.watermark_scale_factor` is the setting that is too high.
 fn is_min_free_high(signs: &Signs) -> bool {
     let told = signs.settings.get("vm.min_free_kbytes").and_then(|value| value.parse::<f64>().ok());
     let by_marks = || marks(signs).map(|[min, ..]| min * PAGE_KIB);
@@ -219,8 +220,8 @@ fn is_known(signs: &Signs) -> bool {
     ["vm.min_free_kbytes", "vm.watermark_scale_factor"].iter().all(|name| signs.settings.contains_key(*name))
 }
 
-/// Returns words for the suggested value of `vm.min_free_kbytes`: the value that the kernel chooses at boot, and, if it
-/// is larger, the value that the kernel sets if huge pages are on.
+/// Returns the suggested value of `vm.min_free_kbytes` in words: the value that the kernel chooses at boot. Adds the
+/// value that the kernel sets when huge pages are on, if that value is larger.
 fn min_free(signs: &Signs) -> Option<String> {
     Some(match min_free_kib(signs).zip(min_free_huge_kib(signs)) {
         Some((kib, huge)) if huge > kib => format!("{kib:.0}, or {huge:.0} where huge pages are on"),
@@ -248,7 +249,8 @@ fn swaps_by_choice(signs: &Signs) -> bool {
     now.is_none_or(|now| now > rules::SWAPPINESS_LOW)
 }
 
-/// The experiment that is suggested if programs' code is read again and again.
+/// The experiment that the doctor suggests if the code of running programs is evicted and read from the disk again and
+/// again.
 const LIVELOCK: Advice = Simulate(
     "run livelock --kernel 6.18-classic --scale 1/64",
     "programs whose own code leaves memory beside a hog, without swap",
@@ -260,7 +262,7 @@ const IN_GROUP: Advice = Simulate(
     "a file that does not fit in a cgroup",
 );
 
-/// The experiment that is suggested if marks are too high.
+/// The experiment that is suggested if the watermarks of the zones are too high.
 const MARKS: Advice = Simulate(
     "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
     "programs that fit, and are swapped for the marks",

@@ -16,19 +16,19 @@ const INTERVALS_MAX: usize = 1 << 17;
 pub enum Extent {
     /// Lines of a text, counted from 1. The place includes the first and the last line.
     Lines {
-        /// Number of the first line.
+        /// Number of the first line of the interval or span.
         first: usize,
-        /// Number of the last line.
+        /// Number of the last line of the interval or span.
         last: usize,
     },
-    /// Times as the recording has them: `10:07:12`.
+    /// The place is given by two times, in the form that the recording prints, such as `10:07:12`.
     Times {
         /// Time at which the interval or span begins, as the recording prints it.
         from: String,
         /// Time at which the interval or span ends, as the recording prints it.
         to: String,
     },
-    /// Seconds since the recording began.
+    /// The place is given by two times, in seconds since the recording began.
     Seconds {
         /// Time at which the interval or span begins, s since the recording began.
         from: f64,

@@ -14,30 +14,32 @@ use super::{Finding, Weight};
 use serde::Serialize;
 use std::ops::Range;
 
-/// Shortest span, s, that counts as more than noise. The start of a program, or the return to an idle tab of a browser,
-/// causes work of reclaim for a shorter time.
+/// Shortest span (part of a recording), s, that can be an episode. A shorter burst of reclaim is noise: the start of a
+/// program causes one, or the return to an idle browser tab.
 pub const SPAN_MIN_S: f64 = 5.0;
 
-/// Smallest number of samples in a span, unless the span is at least [`LONG_S`] long: then a single sample, which is a
-/// mean over this time, is enough.
+/// Smallest number of samples in a span that is shorter than [`LONG_S`]. In a longer span, one sample is enough,
+/// because the sample is a mean over a long time.
 const SAMPLES_MIN: usize = 2;
 
 /// Shortest sample, s, whose mean counts as more than noise.
 const LONG_S: f64 = 60.0;
 
-/// Smallest load of a span that is reported, s. The load is the work of reclaim in the span, divided by the smallest
-/// rate that counts as an illness. If this rate is 25 pages/s, a load of 300 s is 29 MiB. An idle desktop or a nightly
-/// job moves less; half a minute of thrashing on a hard disk moves more.
+/// Smallest load, s, of a span (a part of a recording) in which an illness is reported. The load is the amount of
+/// reclaim work in the span, such as a number of pages, divided by the smallest rate that counts as an illness. If this
+/// rate is 25 pages/s, a load of 300 s is 7,500 pages (29 MiB). Reclaim moves less on an idle desktop or in a nightly
+/// job, and more in half a minute of thrashing on a hard disk.
 pub const LOAD_MIN_S: f64 = 300.0;
 
 /// Smallest share of a span's time, percent, that the busy intervals of the span must take. An interval is busy if its
 /// own rate counts as an illness. Without this limit, two short events an hour apart would make a span of an hour.
 const BUSY_MIN: f64 = 10.0;
 
-/// Smallest share of the recording, percent, that the spans together must cover to count as the whole recording.
+/// Share of the recording, percent, from which an illness counts as present in the whole recording: the spans in which
+/// it was found cover at least this share together.
 const ALL_THE_TIME: f64 = 90.0;
 
-/// Largest number of spans that are listed with their places. Further spans are only counted.
+/// Largest number of spans whose places in the recording a finding lists. Further spans are only counted.
 const NAMED_MAX: usize = 10;
 
 /// A span of a recording in which a rule finds an illness.
@@ -45,7 +47,7 @@ const NAMED_MAX: usize = 10;
 pub struct Span {
     /// The span's place in the recording, such as "lines 403 to 414".
     pub place: String,
-    /// The span's length, s.
+    /// Duration of the span, s.
     pub seconds: f64,
 }
 
@@ -54,9 +56,9 @@ pub struct Span {
 pub struct When {
     /// The span that the finding describes: the one in which reclaim did the most work.
     pub worst: Span,
-    /// Number of the recording's spans in which the finding held.
+    /// Number of spans of the recording in which the finding held.
     pub count: usize,
-    /// The first of these spans in the order of time, at most `NAMED_MAX`.
+    /// The spans in which the finding held, in the order of time: the first ones, at most `NAMED_MAX`.
     pub spans: Vec<Span>,
     /// Total length of the spans, s.
     pub together_s: f64,
@@ -68,7 +70,8 @@ pub struct When {
 }
 
 impl When {
-    /// Returns the spans in words.
+    /// Returns a text about the spans: the place and length of the worst, their number and total length, the places of
+    /// others, and the time since the last one ended.
     #[must_use]
     pub fn show(&self) -> String {
         let Self { worst, count, spans, together_s, of_s, over_for_s } = self;
@@ -108,7 +111,7 @@ fn time(seconds: f64) -> String {
 /// The result of a rule for a recording, after the rule's finding over the whole recording was compared with the spans
 /// in which the rule holds.
 pub enum OverTime {
-    /// The rule's finding over the whole recording stands. If there was no finding, there is still none.
+    /// The rule's result for the whole recording is kept: its finding, or that there is none.
     Whole,
     /// The rule's finding over the whole recording is dropped, because a few seconds of the recording caused at least
     /// half of the load that the rule judges.
@@ -117,7 +120,8 @@ pub enum OverTime {
     Span(Box<Finding>),
 }
 
-/// The spans of a course in which rules hold, as far as the search has found them.
+/// The spans of a recording in which rules hold: those that the search has found so far. The recording is given as a
+/// course, which is a sequence of intervals.
 pub struct Spans<'c> {
     course: &'c Course,
     /// Start of each interval, s from the start of the recording. The last entry is the end of the last interval.
@@ -187,9 +191,9 @@ impl<'c> Spans<'c> {
         }
     }
 
-    /// Makes spans from `new`, the windows of one length in which rule number `n` holds, and adds them to the spans
-    /// found. Windows that overlap or touch become one span. Intervals whose own rate is no illness are cut off at the
-    /// ends of a span.
+    /// Makes spans in which rule number `n` finds an illness, and stores those that are more than noise. `new` has
+    /// windows of equal length in which the rule found one. Windows that overlap or touch become one span. Intervals at
+    /// the ends of a span are cut off if their own rate is no illness.
     fn add(&mut self, rule: &Rule, n: usize, mut new: Vec<Range<usize>>) {
         let Some(load) = rule.over.load() else { return };
         new.sort_by_key(|range| range.start);
@@ -219,7 +223,8 @@ impl<'c> Spans<'c> {
         is_long && self.busy_s(range, load) >= SPAN_MIN_S.max(all * BUSY_MIN / 100.0)
     }
 
-    /// Returns the total time, s, of the busy intervals in a span: those whose own rate counts as an illness.
+    /// Returns the total time, s, of the busy intervals within a span. An interval is busy if its own rate counts as an
+    /// illness: `load` of its signs is at least its length in seconds.
     fn busy_s(&self, range: &Range<usize>, load: fn(&Signs) -> f64) -> f64 {
         let intervals = self.course[range.clone()].iter().map(|it| (load(&it.signs), seconds(&it.signs)));
         intervals.filter(|(load, seconds)| load >= seconds).map(|(_, seconds)| seconds).sum()
@@ -247,8 +252,8 @@ impl<'c> Spans<'c> {
         self.found[n] = joined.into_iter().map(|(range, _)| range).collect();
     }
 
-    /// Returns the result of `rule`, which is rule number `n`. `signs` are those of the whole recording, and `whole` is
-    /// the rule's finding over the whole recording.
+    /// Returns the part of the recording in which `rule` found an illness. `n` is the number of the rule. `signs` are
+    /// those of the whole recording, and `whole` is the rule's finding over the whole recording.
     #[must_use]
     pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> OverTime {
         let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);
@@ -282,9 +287,10 @@ impl<'c> Spans<'c> {
         self.worst(rule, &spans, of_s, whole)
     }
 
-    /// Returns whether the course confirms a finding over the whole recording: half of the load (work of reclaim) took
-    /// longer than the few seconds that count as noise ([`SPAN_MIN_S`]). Also returns `true` if the course lacks the
-    /// counters for this, or is too short.
+    /// Returns whether the course confirms a finding over the whole recording, because the load (work of reclaim) did
+    /// not come in one short burst: the intervals with the most load per second that together have half of all load
+    /// last at least [`SPAN_MIN_S`]. Also returns `true` if the course is too short, or has less than half of the load
+    /// that `signs` state.
     fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
         let mut moments: Vec<(f64, f64)> = self
             .course
@@ -322,8 +328,9 @@ impl<'c> Spans<'c> {
         spans
     }
 
-    /// Returns the finding of a rule in the worst of `spans`, with a list of the spans. For a rule about levels,
-    /// returns the finding over the whole recording, `whole`, with this list.
+    /// Returns what a rule finds in the worst of `spans`: the one in which reclaim did the most work or, for a rule
+    /// about levels, the longest. The result lists up to [`NAMED_MAX`] spans. For a rule about levels the finding is
+    /// `whole`, that over the whole recording.
     fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> OverTime {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {

@@ -47,7 +47,7 @@ pub(super) struct GroupNow {
     /// The smallest memory limit of the cgroup and of the cgroups above it, bytes.
     limit: Option<u64>,
     in_swap: Option<u64>,
-    /// Number of times that the cgroup reached its limit.
+    /// Number of times that the cgroup reached its memory limit; `None` if the kernel does not count this.
     pub at_limit: Option<u64>,
     /// Counters of how often the cgroup needed memory and did not get it.
     pub out_of_memory: Option<cgroup::OutOfMemory>,
@@ -103,7 +103,7 @@ impl GroupNow {
         self.used.is_some()
     }
 
-    /// Returns whether the cgroup counts the pages scanned and reclaimed in it.
+    /// Returns whether the kernel counts, for the cgroup, the pages that are scanned and reclaimed in it.
     pub fn counts_reclaim(&self) -> bool {
         self.stat.contains_key("pgsteal")
     }
@@ -114,7 +114,8 @@ impl GroupNow {
     }
 }
 
-/// Converts the text of a limit file to pages. The word `max` is infinite.
+/// Converts the text of a limit file to a number of pages. The word `max` becomes infinity. Returns none for any other
+/// text that is no number.
 fn bound(text: &str) -> Option<f64> {
     match text {
         "max" => Some(f64::INFINITY),
@@ -144,7 +145,8 @@ pub(super) fn between(before: &GroupNow, after: &GroupNow, elapsed_s: f64) -> Si
     }
 }
 
-/// Returns the settings of a cgroup, with sizes in MiB.
+/// Returns the contents of a cgroup's files that are named in [`SETTINGS`], by file name. Sizes of 1 MiB and more are
+/// in MiB.
 pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
     let shown = |text: &str| match text.parse::<u64>() {
         Ok(bytes) if bytes >= NO_LIMIT => "max".to_owned(),
@@ -155,8 +157,8 @@ pub(super) fn settings(folder: &Path) -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(one).collect()
 }
 
-/// Reads the counters and levels of all cgroups of the computer. Returns them by the cgroup's path, without cgroups
-/// that have none.
+/// Reads the counters and levels of all cgroups of the computer. Returns them by the path of the cgroup. A cgroup
+/// without counters and levels is left out.
 pub(super) fn all(source: &Source) -> BTreeMap<String, GroupNow> {
     let root = source.path("sys/fs/cgroup");
     let mut found = BTreeMap::new();
@@ -227,7 +229,7 @@ pub fn find(source: &Source, name: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// A process at a moment.
+/// The state of one process at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessNow {
     /// The process's name.
@@ -238,11 +240,11 @@ pub struct ProcessNow {
     pub resident: f64,
     /// The process's resident pages of files.
     pub resident_file: f64,
-    /// The process's pages in swap.
+    /// Number of the process's pages that are in swap.
     pub swapped: f64,
 }
 
-/// Reads the values of a process.
+/// Reads the name, the major faults and the use of memory of a process from `/proc`.
 ///
 /// # Errors
 /// When the process does not exist.

@@ -1,4 +1,5 @@
-//! Signs from a cgroup's `memory.stat`, read from the running kernel or from a saved text.
+//! The signs (growth of counters, and levels) of a cgroup that `memory.stat` states. The file is read from the running
+//! kernel, or its text was saved before.
 
 use super::signs::Signs;
 use super::source::of_counters;

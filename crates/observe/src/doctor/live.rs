@@ -29,7 +29,7 @@ pub enum Whom {
     Computer,
     /// A cgroup, by its folder ([`group::find`]).
     Cgroup(PathBuf),
-    /// A process, by its ID, together with its cgroup.
+    /// The process with this ID, and its cgroup.
     Process(u32),
 }
 
@@ -336,8 +336,8 @@ fn file_systems(source: &Source) -> Option<Vec<FileSystem>> {
     Some(found)
 }
 
-/// Returns by how much a figure of each cgroup grew between two readings. `of` gets the figure from a cgroup's values.
-/// Returns none if one of the readings has this figure for no cgroup.
+/// Returns, for each cgroup, the growth of one figure between two readings. `of` gets the figure from a cgroup's
+/// values, and `difference` computes the growth. Returns none if one of the readings has the figure for no cgroup.
 fn grown<T: Copy, G>(
     before: &BTreeMap<String, GroupNow>,
     after: &BTreeMap<String, GroupNow>,

@@ -21,8 +21,8 @@ use recordings::looks::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Texts about moments of one computer, such as copies of `/proc/meminfo`, sorted by their kind. Texts of one kind are
-/// kept in the order in which they were given.
+/// Texts that each show one computer at a moment, such as copies of `/proc/meminfo`. The texts are sorted by kind.
+/// Texts of one kind are kept in the order in which they were given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
     meminfo: Vec<Meminfo>,
@@ -74,7 +74,8 @@ impl Looks {
         *self == Self::default()
     }
 
-    /// Returns whether some text with counters was given twice. If none was, the time between two copies is not needed.
+    /// Returns whether the input contains at least two copies of a text with counters, taken at different times, such
+    /// as two of `/proc/vmstat`. Otherwise, no time between copies needs to be known.
     #[must_use]
     pub fn has_two(&self) -> bool {
         let kinds = [Resource::Memory, Resource::MemoryOfGroup];
@@ -87,8 +88,8 @@ impl Looks {
         self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
     }
 
-    /// Returns the texts with PSI of `resource`. A text that does not state its resource counts as PSI of the
-    /// computer's memory.
+    /// Returns the PSI of `resource` in each text that has it. PSI in a text that does not state the resource counts as
+    /// that of the computer's memory.
     fn memory_pressure(&self, resource: Option<Resource>) -> impl Iterator<Item = &Pressure> {
         let is_it = move |of: &Option<Resource>| of.or(Some(Resource::Memory)) == resource;
         self.pressure.iter().filter(move |(of, _)| is_it(of)).map(|(_, look)| look)
@@ -188,9 +189,10 @@ impl Looks {
         }
     }
 
-    /// Returns two shares of time in percent: those in which some task, and in which all tasks, waited for `resource`.
-    /// If the texts contain two copies of the resource's pressure file, and the time between them is known, the shares
-    /// are of that time. Otherwise, each share is the largest of the averages over 10, 60 and 300 s.
+    /// Returns two shares of time, percent: the time in which at least one task waited for `resource` (`some` of PSI),
+    /// and the time in which all tasks waited for it (`full`). If the texts contain two copies of the resource's
+    /// pressure file, and the time between them is known, the shares are of that time. Otherwise, each share is the
+    /// largest of the averages over 10, 60 and 300 s.
     fn stalls_of(&self, resource: Option<Resource>, seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
         stalls_in(&self.memory_pressure(resource).collect::<Vec<_>>(), seconds)
     }
@@ -261,7 +263,7 @@ impl Looks {
         by_name
     }
 
-    /// Returns whether the texts are about one cgroup, and none is about the whole computer.
+    /// Returns whether the input has the texts of exactly one cgroup, and no text about the whole computer.
     fn is_of_one_group(&self, signs: &Signs) -> bool {
         let Self { meminfo, vmstat, zoneinfo, buddyinfo, slabs, free, processes, log, .. } = self;
         let others = [meminfo.len(), vmstat.len(), zoneinfo.len(), buddyinfo.len(), slabs.len(), free.len()];
@@ -378,8 +380,10 @@ impl Signs {
     }
 }
 
-/// Returns two shares of time, in percent: that in which some task waited, and that in which all tasks waited. `looks`
-/// are texts of PSI, in the order of time.
+/// Returns the shares of time, in percent, in which at least one task was stalled (PSI `some`) and in which all tasks
+/// were stalled (PSI `full`). `looks` are the texts of one PSI file, in the order of time. `seconds` is the time
+/// between the first text and the last. If it is unknown or there is only one text, the largest average in the last
+/// text is the share.
 fn stalls_in(looks: &[&Pressure], seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
     let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
         let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
@@ -404,15 +408,17 @@ fn bounds(looks: &[&CgroupFiles]) -> Bounds {
     Bounds { used: of("memory.current"), max, high, low, ..Bounds::default() }
 }
 
-/// Returns whether some cgroup file with counters was given twice.
+/// Returns whether the user gave two or more copies of a cgroup's file with counters. Copies of different times show
+/// how much the counters grew.
 fn are_copies(looks: &[&CgroupFiles]) -> bool {
     const COUNT: [&str; 5] =
         ["memory.stat", "memory.events", "memory.events.local", "memory.failcnt", "memory.oom_control"];
     COUNT.iter().any(|file| looks.iter().filter(|look| look.files.contains_key(*file)).count() >= 2)
 }
 
-/// Returns the signs in a cgroup's `memory.stat`: the growth between two copies, or the values since the cgroup was
-/// made.
+/// Returns the signs (counters and levels) that copies of a cgroup's `memory.stat` show. With two or more copies,
+/// counters are the growth from the first copy to the last. With one copy, they are the counts since the cgroup was
+/// created.
 fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
     let stats: Vec<&Vmstat> = looks.iter().filter_map(|look| look.files.get("memory.stat")).collect();
     let has_two = are_copies(looks);
@@ -434,7 +440,7 @@ fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
     signs
 }
 
-/// The folder in which a running kernel mounts cgroups.
+/// The folder at which the cgroup file system is mounted on a running computer.
 const MOUNT: &str = "/sys/fs/cgroup";
 
 /// Smallest number of bytes in a limit file that means "no limit". Without a limit, a cgroup of version 1 prints the

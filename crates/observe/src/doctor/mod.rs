@@ -59,7 +59,7 @@ pub enum Weight {
 pub struct Evidence {
     /// The figure's name. A counter has the name that the kernel gives it.
     pub name: String,
-    /// The figure's value.
+    /// The figure's value, in the unit that the field `unit` names.
     pub value: f64,
     /// The figure's unit.
     pub unit: &'static str,
@@ -104,12 +104,12 @@ impl Finding {
     }
 }
 
-/// A rule that could not be asked because the input lacks a sign (a counter or level) that the rule needs.
+/// A rule that could not be applied because the input lacks a sign (a counter or level) that the rule needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unasked {
     /// The name of the illness that the rule is about.
     pub cause: &'static str,
-    /// The name of the missing sign.
+    /// The name of the missing sign (counter or level).
     pub missing: String,
 }
 
@@ -185,13 +185,14 @@ impl Diagnosis {
         self.findings.iter().filter(|finding| finding.weight == Weight::Illness).map(|finding| finding.cause)
     }
 
-    /// Returns whether the rules that could be asked found no illness. Rules that could not be asked do not count.
+    /// Returns whether no rule found an illness. Rules that could not be evaluated, because the input lacks a counter
+    /// or level, do not count.
     #[must_use]
     pub fn has_no_illness(&self) -> bool {
         self.illnesses().next().is_none()
     }
 
-    /// Returns whether no rule could be asked.
+    /// Returns whether no rule could be evaluated: the input has none of the counters and levels that rules need.
     #[must_use]
     pub fn is_blind(&self) -> bool {
         self.asked == 0
@@ -214,7 +215,8 @@ pub struct Patient {
 }
 
 impl Patient {
-    /// Makes a patient whose signs are known over the whole observed period, but not for its intervals.
+    /// Creates a patient (the subject of a diagnosis) whose signs are known for the observed period as a whole, but not
+    /// for its intervals.
     #[must_use]
     pub fn new(name: impl Into<String>, signs: Signs) -> Self {
         Self { name: name.into(), signs, course: Course::default(), sources: Vec::new(), left_out: Vec::new() }
@@ -313,19 +315,21 @@ fn causes(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Largest number of rules that a diagnosis as text names among the rules that could not be asked. Diagnoses as JSON
-/// and as pages name all of them.
+/// Largest number of rules that a diagnosis as text names, of those rules that could not be evaluated because the input
+/// lacks what they need. Diagnoses as JSON and as pages name all of them.
 const UNASKED_MAX: usize = 4;
 
 /// Largest number of cgroups that a diagnosis as text names. JSON names all.
 const GROUPS_MAX: usize = 8;
 
-/// Returns the part of the diagnosis that lists cgroups, each with the names of the findings about it.
+/// Returns the line of the diagnosis that names cgroups with findings, at most [`GROUPS_MAX`] of them, each with the
+/// names of the findings about it.
 fn some_groups(diagnosis: &Diagnosis) -> String {
     rules::group_bounds::in_a_line(&diagnosis.by_group, diagnosis.groups, GROUPS_MAX)
 }
 
-/// Returns the part of the diagnosis that lists the rules which could not be asked. Only the first rules are named.
+/// Returns a text with the rules that could not be evaluated, because the input lacks what they need. The text names
+/// the first [`UNASKED_MAX`] rules and the number of the others.
 fn some_unasked(diagnosis: &Diagnosis) -> String {
     let mut named = unasked(diagnosis);
     let more = named.len().saturating_sub(UNASKED_MAX);
@@ -336,7 +340,8 @@ fn some_unasked(diagnosis: &Diagnosis) -> String {
     named.join("; ")
 }
 
-/// Returns words for each rule that could not be asked: its name, and the sign (counter or level) that the input lacks.
+/// Returns a text for each rule that could not be evaluated: the name of the rule, and the sign (counter or level) that
+/// it needs but the input lacks.
 fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
     diagnosis.unasked.iter().map(|it| format!("{} (no {})", it.cause, it.missing)).collect()
 }

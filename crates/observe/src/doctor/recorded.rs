@@ -19,9 +19,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Returns the patients (subjects of a diagnosis) in files that were given together. Each recording makes one patient.
-/// All texts about a moment, such as `free`, together make one more patient. But if there is exactly one recording,
-/// these texts are added to the recording's patient. Texts with counters or about a cgroup are not added, because they
-/// cover another time or subject.
+/// All texts that show one moment, such as outputs of `free`, together make one more patient. But if there is exactly
+/// one recording, these texts are added to the recording's patient. Texts with counters or about a cgroup are not
+/// added, because they cover another time or subject.
 ///
 /// `interval_s` is the interval between samples of recordings without times. `seconds` is the time between two copies
 /// of a text, if the user gave it.
@@ -90,11 +90,11 @@ pub fn patients(
     Ok(patients)
 }
 
-/// Checks that some text needs each time that the user gave. `interval_s` is for recordings that contain no times.
-/// `seconds` is the time between two copies of a text.
+/// Checks that each time that the user gave is needed. `interval_s` is needed if a recording contains no times.
+/// `seconds`, the time between two copies of a text, is needed if the input has two copies of a text.
 ///
 /// # Errors
-/// When the user gave a time that no text needs. The message names `file`.
+/// When the user gave a time that is not needed. The message names `file`.
 pub fn check_times(
     file: &str,
     documents: &[Document],
@@ -122,8 +122,8 @@ pub fn check_times(
     Ok(())
 }
 
-/// Adds the signs of `moment`, which come from texts about a moment, to `signs`, which come from a recording. A level
-/// that the recording has is not replaced.
+/// Adds the signs `moment` to the signs `signs` of a recording. `moment` comes from texts that show a single moment,
+/// such as the output of `free`. A level that the recording has is not replaced.
 fn complement(signs: &mut Signs, moment: Signs) {
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
@@ -179,7 +179,8 @@ fn place(sample: &Sample) -> Extent {
     }
 }
 
-/// Makes a course from the samples of a `vmstat` recording. Its signs are free memory, caches, and swap traffic.
+/// Returns the course of a recording of `vmstat`: its intervals, one for each sample. The signs of an interval are free
+/// memory, caches, and swap traffic.
 fn of_vmstat(samples: &[Sample]) -> Course {
     let mut earlier: Option<Arc<MemoryUse>> = None;
     let interval = |sample: &Sample| {
@@ -202,7 +203,8 @@ fn of_vmstat(samples: &[Sample]) -> Course {
     samples.iter().map(interval).collect()
 }
 
-/// Returns how many pages kswapd and tasks together scanned per second.
+/// Returns how many pages kswapd and direct reclaim together scanned per second (`pgscank/s` plus `pgscand/s`). Returns
+/// `None` if the sample has no `pgscank/s`.
 fn scanned(sample: &Sample) -> Option<f64> {
     Some(sample.values.get("pgscank/s")? + sample.values.get("pgscand/s").unwrap_or_default())
 }
@@ -213,10 +215,10 @@ fn scanned(sample: &Sample) -> Option<f64> {
 /// and by kind (`pgsteal_anon`, `pgsteal_file`). Versions of sysstat before May 2026 sum all four counters.
 #[derive(Clone, Debug, PartialEq)]
 enum Reclaimed {
-    /// Each reclaimed page is counted once.
+    /// `pgsteal/s` counts each reclaimed page once.
     Once,
-    /// Each reclaimed page is counted twice. This is proved by the line with this number, which has more reclaimed
-    /// pages than scanned pages.
+    /// `pgsteal/s` counts each reclaimed page twice. This is proved by the line with this number, which has more
+    /// reclaimed pages than scanned pages.
     Twice(usize),
     /// It is unknown whether each reclaimed page is counted once or twice.
     Unknown,
@@ -229,9 +231,9 @@ const BY_KIND_SINCE: (u32, u32) = (5, 8);
 /// larger than this number. Two batches of 32 pages may have been scanned before the interval and reclaimed within it.
 const LATE_PAGES: f64 = 64.0;
 
-/// If an interval has more reclaimed pages than scanned pages, this proves double counting only if the difference is
-/// larger than this share of the scanned pages, percent. On a computer with many CPUs, so many pages may be scanned in
-/// one interval and reclaimed in the next.
+/// Share of an interval's scanned pages, percent. More reclaimed pages than scanned pages prove that reclaimed pages
+/// were counted twice only if the difference is larger than this share. A smaller difference may be pages that were
+/// scanned in the interval before, on a computer with many CPUs.
 const LATE_PERCENT: f64 = 2.0;
 
 impl Reclaimed {
@@ -377,8 +379,8 @@ fn memory_use(sample: &Sample) -> Option<MemoryUse> {
     })
 }
 
-/// Returns the use of memory over the period from the moment `earlier` to the moment `now`; if `earlier` is none, at
-/// the moment `now` alone. Replaces `earlier` by `now` for the next call.
+/// Returns the use of memory from the moment `earlier` to the moment `now`, and replaces `earlier` by `now` for the
+/// next call. If `earlier` is `None`, the result describes `now` alone.
 fn following(earlier: &mut Option<Arc<MemoryUse>>, now: MemoryUse) -> Usage {
     let now = Arc::new(now);
     let usage = Usage::between(earlier.as_ref().unwrap_or(&now), &now);
@@ -558,7 +560,8 @@ mod tests {
         assert!(!step("5").contains("swappiness"), "it is low already: {}", step("5"));
     }
 
-    /// Returns the illness, weight and sentence of each finding for files that are given together.
+    /// Diagnoses one patient from several files. `files` has the name and the text of each. Returns the cause, weight
+    /// and sentence of each finding.
     fn of_files(files: &[(&str, &str)], seconds: Option<f64>) -> Vec<(&'static str, Weight, String)> {
         let read = |(file, text): &(&str, &str)| formats::read(file, text, None).unwrap();
         let all = patients(files.iter().map(read).collect(), None, seconds).unwrap();

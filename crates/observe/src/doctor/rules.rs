@@ -29,19 +29,19 @@ pub type Said = Result<Option<Finding>, Missing>;
 /// The function of a rule. It judges the signs (counters and levels) of one period.
 pub type Ask = fn(&Signs) -> Said;
 
-/// The periods about which a rule is asked.
+/// The periods of a recording to which a rule is applied: the whole recording only, or also shorter spans of it.
 #[derive(Clone, Copy, Debug)]
 pub enum Over {
     /// The rule is asked about the whole observed period only.
     Whole,
     /// The rule is asked about the whole observed period and about spans in it. The function returns the load of a
-    /// span, s: the work of reclaim in the span, divided by the smallest rate that counts as an illness. The span with
-    /// the largest load is the worst. A finding over the whole period is dropped if a few seconds caused at least half
-    /// of the load.
+    /// span, in seconds: the amount of reclaim work in the span, divided by the smallest rate of such work that counts
+    /// as an illness. The span with the largest load is the worst. A finding over the whole period is dropped if a few
+    /// seconds caused at least half of the load.
     Spans(fn(&Signs) -> f64),
-    /// The rule is about a share of time or about many events. It is asked about the whole observed period and about
-    /// spans in it. The function returns the load of a span, as for [`Over::Spans`]. Unlike there, a finding over the
-    /// whole period stands even if a few seconds caused most of the load.
+    /// The rule, which is about a share of time or about many events, is asked about the whole observed period and
+    /// about spans in it. The function returns the load of a span, as for [`Over::Spans`]. Unlike with [`Over::Spans`],
+    /// a finding over the whole period is kept even if a few seconds caused most of the load.
     Shares(fn(&Signs) -> f64),
     /// The rule, which is about levels or about single events, is asked about the whole observed period. If it finds an
     /// illness, it is also asked about each interval, and the intervals with the illness are reported.
@@ -49,8 +49,8 @@ pub enum Over {
 }
 
 impl Over {
-    /// Returns the function that computes the load (amount of work) of a span; none if the rule is not asked about
-    /// spans.
+    /// Returns the function that computes the load of a span (a part of the recording), as [`Over::Spans`] describes
+    /// it; none if the rule is not asked about spans.
     #[must_use]
     pub fn load(self) -> Option<fn(&Signs) -> f64> {
         match self {
@@ -67,7 +67,7 @@ pub struct Rule {
     pub cause: &'static str,
     /// The function that judges the signs (counters and levels) of one period.
     pub ask: Ask,
-    /// The periods about which the rule is asked.
+    /// The periods to which the rule is applied: the whole input, or also spans in it.
     pub over: Over,
     /// Facts, in words, that would refute the illness or its cause. The rule finds the illness only if these facts do
     /// not hold. Empty if there are none.
@@ -100,12 +100,12 @@ pub const STALLS_MIN: f64 = 1.0;
 /// mark so that tasks need not reclaim, but in bursts tasks still do a few percent of the scanning.
 pub const DIRECT_MIN: f64 = 10.0;
 
-/// Some task must wait for memory (PSI) for at least this share of time, percent, before programs notice the waits: a
-/// millisecond in each second.
+/// Smallest share of time, percent, in which at least one task waits for memory (`some` of PSI), from which programs
+/// notice the waits. 0.1 % is a millisecond in each second.
 pub const WAITED_MIN: f64 = 0.1;
 
-/// It counts as an illness if all tasks wait for memory, so that no work is done, for at least this share of time,
-/// percent.
+/// Smallest share of time, percent, in which all tasks wait for memory (`full` of PSI), from which the doctor reports
+/// the waits as an illness. No work is done in this time.
 pub const ALL_WAITED_MIN: f64 = 5.0;
 
 /// Smallest number of pages swapped in per 100 pages swapped out at which programs seem to need their swapped pages
@@ -113,8 +113,8 @@ pub const ALL_WAITED_MIN: f64 = 5.0;
 /// pages can leave again without a write.
 pub const SWAP_BACK_MIN: f64 = 25.0;
 
-/// Smallest number of pages reclaimed, or swapped out, per 100 pages swapped in at which swap-ins count as the cause of
-/// reclaim. If fewer pages leave memory, swap-ins merely fill free memory again after a shortage.
+/// For each 100 pages swapped in, at least this many pages must be reclaimed or swapped out, so that swap-ins count as
+/// the cause of reclaim. If fewer pages leave memory, swap-ins merely fill free memory again after a shortage.
 pub const SWAP_LEAVES_MIN: f64 = 50.0;
 
 /// Smallest number of file refaults per 100 reclaimed pages at which the cache counts as too small: one page in five
@@ -126,11 +126,12 @@ pub const REFAULT_MIN: f64 = 20.0;
 /// scans more than three pages for each page that it reclaims.
 pub const EFFICIENCY_MIN: f64 = 30.0;
 
-/// Smallest number of failed requests for several pages in one block that is reported. A few requests fail on any
-/// computer.
+/// Number of failures from which on the doctor reports that requests for blocks of several pages fail. A few such
+/// requests fail on any computer.
 pub const FAILURES_MIN: f64 = 10.0;
 
-/// Smallest percentage of page faults that get no huge page, of those that want one, that counts as an illness.
+/// Smallest share of failures, percent, among all page faults that want a huge page, that counts as an illness. A fault
+/// fails if it gets no huge page.
 pub const HUGE_FAILED_MIN: f64 = 10.0;
 
 /// Smallest percentage of failed compactions, of those with a known result, that counts as an illness.
@@ -140,36 +141,37 @@ pub const COMPACTIONS_FAILED_MIN: f64 = 50.0;
 /// burst.
 pub const HELD_BACK_MIN: f64 = 20.0;
 
-/// Smallest number of unwritten pages per 100 scanned at which reclaim counts as waiting for disks. Unwritten pages are
-/// those that reclaim met under writeback or wrote itself. Flushers should have written them before they reach the tail
-/// of their list.
+/// Number of unwritten pages per 100 scanned pages from which on reclaim counts as waiting for disks. Unwritten pages
+/// are those that reclaim found under writeback, and those that it wrote itself. Flushers should have written these
+/// pages before reclaim found them at the tail of an inactive list.
 pub const UNWRITTEN_MIN: f64 = 10.0;
 
 /// Free share of swap, percent, below which swap counts as full. The kernel itself treats swap as full when half is
 /// used; below this threshold, what is left is too small for any program.
 pub const SWAP_FREE_MIN: f64 = 5.0;
 
-/// Free share of a file system, percent, below which the file system counts as full: a file of some size would no
-/// longer fit.
+/// Free share of a file system, percent, below which the file system counts as full, because there is no room for a
+/// large file.
 pub const DISK_FREE_MIN: f64 = 1.0;
 
 /// Smallest share of all scanning, percent, that must be in one zone before the zone counts as the cause of reclaim.
 pub const ZONE_SCAN_MIN: f64 = 50.0;
 
-/// Smallest ratio of a zone's share of all scanning to its share of all allocations at which the zone counts as the
-/// cause of reclaim.
+/// A zone counts as the cause of reclaim only if its share of all scanning is at least this many times its share of all
+/// allocations.
 pub const ZONE_EXCESS_MIN: f64 = 3.0;
 
-/// If at least this share of memory, percent, is free all the time, much memory counts as free. The kernel's own marks
-/// keep only a few percent free.
+/// Share of memory, percent. If at least this share is free all the time, the doctor says that much memory is free. The
+/// kernel's own watermarks keep only a few percent free.
 pub const FREE_MUCH: f64 = 15.0;
 
 /// Number of pages scanned in vain that count as much as one reclaimed page when the work of reclaim in a span of time
 /// is computed. Scanning a page costs less than a microsecond, and even in normal work each page may be scanned twice.
 const IN_VAIN_TIMES: f64 = 100.0;
 
-/// Smallest number of refaults per 100 reclaimed pages that counts in a short span. The ratio fluctuates, so a span
-/// needs more than [`REFAULT_MIN`], which is for the mean over a long time.
+/// Number of refaults of file pages per 100 reclaimed pages from which on a short span counts as thrashing. The ratio
+/// fluctuates in short spans, so this number is larger than [`REFAULT_MIN`], which applies to the mean over a long
+/// time.
 const REFAULT_SPAN_MIN: f64 = 50.0;
 
 /// The rules that are asked about every input.
@@ -279,7 +281,7 @@ pub const ALL: [Rule; 19] = [
     },
 ];
 
-/// Illnesses in which tasks wait. They are effects of other illnesses.
+/// The illnesses that consist in the waiting of tasks. Each is an effect of other illnesses.
 const FELT: [&str; 3] = ["all-wait", "direct-reclaim", "process-faults"];
 
 /// Illnesses in which reclaim has much work, effective or not. Their causes are lack of memory or settings, and their
@@ -295,16 +297,17 @@ const WORK: [&str; 8] = [
     "reclaim-meets-unwritten",
 ];
 
-/// Returns the stage of an illness between cause and effect. 0: possible causes, such as a setting, a limit or
-/// something full, and reports of the kernel that state their reason. 1: work of reclaim. 2: effects on tasks.
+/// Returns the stage of the illness `cause` in the order from causes to effects. 0: possible causes, such as a setting,
+/// a limit or something full, and reports of the kernel that state their reason. 1: work of reclaim. 2: effects on
+/// tasks.
 #[must_use]
 pub fn stage(cause: &str) -> usize {
     if FELT.contains(&cause) { 2 } else { usize::from(WORK.contains(&cause)) }
 }
 
-/// Returns whether the illness `cause` is file-cache thrashing, and nearly all refaults of the computer are those of
-/// one cgroup at its own limit. A search for spans with the illness then makes no sense. `signs` are those of the whole
-/// observed period, since counters of cgroups exist only for the whole period.
+/// Returns whether the illness `cause` is file-cache thrashing of a single cgroup: nearly all refaults of the computer
+/// are those of one cgroup at its own limit. No spans of time with this illness are then searched for, because counters
+/// of cgroups exist only for the whole observed period. `signs` are those of the whole period.
 #[must_use]
 pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
@@ -365,8 +368,9 @@ fn percent(part: f64, all: f64) -> f64 {
     if all > 0.0 { 100.0 * part / all } else { 0.0 }
 }
 
-/// Finds that kswapd reclaims, and for which zone. This is an illness if kswapd takes much of a CPU, or if a zone is
-/// below its min mark although kswapd works; otherwise it is a notice.
+/// Returns a finding if kswapd scans pages at a rate that matters, or takes much of a CPU. The finding names the zones
+/// for which kswapd works, if they are known. It is an illness if kswapd takes much of a CPU, or if a zone is below its
+/// min mark at the end of the period; otherwise it is a notice.
 fn kswapd_awake(signs: &Signs) -> Said {
     let scanned = need(signs.kswapd.scanned, "pgscan_kswapd")?;
     let rate = scanned / signs.seconds()?;
@@ -469,7 +473,8 @@ fn direct_reclaim(signs: &Signs) -> Said {
 /// [`KSWAPD_RATE_MIN`].
 const KSWAPD_SHARE_MIN: f64 = 5.0;
 
-/// Smallest scan rate, pages/s, at which kswapd is never idle: one batch of 32 pages every tenth of a second.
+/// Scan rate, pages/s, below which kswapd may count as idle if tasks scan much more ([`KSWAPD_SHARE_MIN`]). It is one
+/// batch of 32 pages every tenth of a second.
 const KSWAPD_RATE_MIN: f64 = 320.0;
 
 /// If tasks reclaim fewer pages than this per 100 that they scan, kswapd may have given up on a node. As soon as pages
@@ -597,7 +602,7 @@ fn all_wait(signs: &Signs) -> Said {
     Ok(ill("all-wait", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Finds file pages that were reclaimed and then read again.
+/// Returns a finding if many file pages were read again after reclaim had taken them.
 fn file_cache_thrashing(signs: &Signs) -> Said {
     let back = need(signs.refaulted_file, "workingset_refault_file")?;
     // Pages that cgroups reclaim at their limits are counted by kind of page (since 5.8), not by reclaimer.
@@ -667,7 +672,7 @@ fn in_vain(signs: &Signs, cause: &'static str, who: &str, Scan { scanned, stolen
     Ok(ill(cause, sentence, figures, rule))
 }
 
-/// Finds a zone in which few pages are allocated but most pages are scanned.
+/// Finds that most pages that reclaim scans, but few pages that are allocated, are in one zone.
 fn one_zone(signs: &Signs) -> Said {
     let sum = |by_zone: &std::collections::BTreeMap<String, f64>, name: &str| {
         let sum: f64 = by_zone.values().sum();
@@ -728,7 +733,8 @@ fn why_no_blocks(zones: Option<&[Zone]>) -> (String, Vec<Evidence>) {
     (why.into(), figures)
 }
 
-/// Finds that many requests for blocks of several pages fail, and whether they lack memory or only unbroken blocks.
+/// Judges whether too many huge-page faults or direct compactions end without a block. The finding says whether memory
+/// is short, or only broken into blocks that are too small.
 fn high_orders_fail(signs: &Signs) -> Said {
     let huge = signs.huge_got.zip(signs.huge_failed);
     // Some kernels also count compactions that neither succeeded nor failed.
@@ -895,7 +901,8 @@ fn disk_full(signs: &Signs) -> Said {
     Ok(ill("disk-full", sentence, figures.collect(), rule))
 }
 
-/// Finds processes that were killed for lack of memory, and requests for memory that failed instead.
+/// Reports the processes that were killed for lack of memory. The engine of this project kills none; of its runs,
+/// reports the requests for memory that failed.
 fn killed(signs: &Signs) -> Said {
     if signs.killed.or(signs.exhausted).is_none() && signs.out_of_memory.is_none() && signs.log.is_none() {
         return Err("oom_kill".into());

@@ -14,15 +14,15 @@ pub type Missing = String;
 /// Numbers of pages that one kind of reclaimer, kswapd or tasks, scanned and reclaimed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scan {
-    /// Number of pages on inactive lists that were scanned.
+    /// Number of scanned pages; only scans of inactive lists count.
     pub scanned: Option<f64>,
     /// Number of pages that were reclaimed.
     pub stolen: Option<f64>,
 }
 
 impl Scan {
-    /// Adds the pages of the following period, `later`. The sum of reclaimed pages is known only if the number of each
-    /// period is known.
+    /// Adds the pages of the following period, `later`. A period whose number of scanned pages is unknown is left out.
+    /// The sum of reclaimed pages is known only if the number is known for each period that counts.
     fn then(&mut self, later: Self) {
         *self = match (self.scanned, later.scanned) {
             (Some(now), Some(later_scanned)) => Self {
@@ -48,7 +48,7 @@ pub struct Zone {
     pub blocks: Vec<f64>,
 }
 
-/// A node of memory.
+/// A NUMA node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     /// The node's number in the kernel.
@@ -56,7 +56,7 @@ pub struct Node {
     /// Size of the node, pages: its managed pages or, if their number is unknown, the largest sum of free and used
     /// pages at a moment.
     pub pages: f64,
-    /// Smallest number of free pages on the node.
+    /// Number of free pages on the node at the moment of the observed period when it was smallest.
     pub free: f64,
     /// Number of pages on the node that tasks scanned; none if the kernel does not count this by node.
     pub by_tasks: Option<f64>,
@@ -89,11 +89,11 @@ pub struct Process {
     pub major_faults: f64,
     /// The process's resident pages at the end of the observed period.
     pub resident: f64,
-    /// Growth of the process's resident pages over the observed period; negative if they became fewer.
+    /// Number of the process's resident pages at the end of the observed period minus that at its beginning.
     pub resident_grown: f64,
     /// The process's resident pages of files.
     pub resident_file: f64,
-    /// The process's pages in swap at the end of the observed period.
+    /// Number of the process's pages that are in swap at the end of the observed period.
     pub swapped: f64,
 }
 
@@ -121,7 +121,7 @@ pub struct FileSystem {
     pub free_bytes: f64,
 }
 
-/// Counters of a cgroup that needed memory and found none to reclaim.
+/// Counters of how often a cgroup was out of memory: at its limit, with nothing left to reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OutOfMemory {
     /// Number of allocations that were about to fail at the cgroup's limit.
@@ -135,7 +135,8 @@ pub struct OutOfMemory {
 }
 
 impl OutOfMemory {
-    /// Adds `later`, the cgroup's counters of the following period.
+    /// Extends the observed period by the one that follows it. `later` has the counters of the same cgroup in that
+    /// period.
     fn then(&mut self, later: &Self) {
         self.times += later.times;
         self.kills += later.kills;
@@ -163,7 +164,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the bounds and events; none if all of them are unknown.
+    /// Returns `self`; none if all bounds and all numbers of events in it are unknown.
     #[must_use]
     pub fn if_any(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
@@ -177,8 +178,8 @@ impl Bounds {
         Some((100.0 * (used - high) / high).max(0.0))
     }
 
-    /// Extends the values by `later`, the values over the following period. Events add up, and levels are those of
-    /// `later`.
+    /// Returns the values over two successive periods: that of `self`, then that of `later`. Numbers of events are
+    /// summed. Levels are those of `later`, or those of `self` if `later` does not have them.
     fn then(self, later: Self) -> Self {
         let sum = |now: Option<f64>, later: Option<f64>| both(now, later, |now, later| now + later);
         Self {
@@ -197,7 +198,7 @@ impl Bounds {
 pub struct Dirty {
     /// Share of samples in which enough pages were dirty or under writeback to throttle writers, percent.
     pub held_back_percent: f64,
-    /// Largest number of pages that were dirty or under writeback.
+    /// Largest number of pages that were dirty or under writeback at the same time, over the samples.
     pub most: f64,
     /// Number of dirty pages at which writers are throttled, as of the last sample. It lies halfway between the two
     /// dirty limits.
@@ -207,8 +208,8 @@ pub struct Dirty {
 }
 
 impl Dirty {
-    /// Extends the summary by `later`, the summary of the following period. `times` are the lengths of the two periods,
-    /// s.
+    /// Returns the summary of two successive periods: that of `self`, then that of `later`. `times` are the lengths of
+    /// the two periods, s.
     fn then(self, later: Self, times: [f64; 2]) -> Self {
         let shares = [Some(self.held_back_percent), Some(later.held_back_percent)];
         Self {
@@ -226,9 +227,9 @@ impl Dirty {
 pub struct Signs {
     /// The length of the observed period, s.
     pub elapsed_s: Option<f64>,
-    /// Pages that kswapd scanned and reclaimed.
+    /// Numbers of pages that kswapd scanned and that it reclaimed.
     pub kswapd: Scan,
-    /// Pages that tasks scanned and reclaimed themselves.
+    /// Numbers of pages that tasks scanned and that they reclaimed, in direct reclaim.
     pub direct: Scan,
     /// CPU time of all kswapd threads, s.
     pub kswapd_cpu_s: Option<f64>,
@@ -315,8 +316,8 @@ pub struct Signs {
     /// The cgroup's limits and protection, if the signs are those of a cgroup and at least one of these bounds is
     /// known.
     pub bounds: Option<Bounds>,
-    /// The examined process, if there is one. The other signs are then those of its cgroup, or of the computer if the
-    /// cgroup does not count reclaim.
+    /// The process that is diagnosed, if the diagnosis is about one process. The other fields then describe the
+    /// process's cgroup, or the whole computer if the cgroup does not count reclaim.
     pub process: Option<Process>,
     /// The signs of each cgroup, from the cgroup's own counters, by the cgroup's name.
     pub groups: BTreeMap<String, Signs>,

@@ -157,8 +157,8 @@ fn group_of(rows: &Rows<'_>, elapsed_s: Option<f64>) -> Signs {
     }
 }
 
-/// Reports of simulated runs and of `highwater stat` have a group of rows for each control group. The names of these
-/// groups of rows begin with this prefix.
+/// Prefix of titles in reports of simulated runs and of `highwater stat`: the rows about each control group stand under
+/// a title of their own, which begins so.
 const BLOCK_OF_GROUP: &str = "group ";
 
 /// Returns the signs of each control group that has rows of its own.
@@ -203,8 +203,9 @@ fn times_at_limit(groups: &BTreeMap<String, Signs>) -> Option<BTreeMap<String, f
     (!all.is_empty()).then_some(all)
 }
 
-/// Returns the sum of reclaimed anonymous pages and reclaimed file pages. These two counters, which exist since Linux
-/// 5.8, include pages that are reclaimed at the limits of cgroups.
+/// Returns the sum of two counters that count parts of one thing, such as `pgsteal_anon` and `pgsteal_file`; none if
+/// one of them is missing. Kernels have these two since Linux 5.8. They include pages that are reclaimed at the limits
+/// of cgroups.
 fn together(anonymous: Option<f64>, files: Option<f64>) -> Option<f64> {
     anonymous.zip(files).map(|(anonymous, files)| anonymous + files)
 }
@@ -294,8 +295,9 @@ pub fn of_counters(counters: &Vmstat, elapsed_s: f64) -> Signs {
     }
 }
 
-/// Returns two numbers of pages at a moment: the number of pages that are dirty or under writeback, and the number of
-/// such pages at which writers are throttled. Returns none if `levels` lacks a level that is needed for them.
+/// Returns two numbers: the number of pages that are dirty or under writeback at the moment when the gauges have the
+/// values `levels`, and the number of such pages from which writers are throttled. Returns none if `levels` lacks one
+/// of the gauges.
 fn dirty_at(levels: &Vmstat) -> Option<[f64; 2]> {
     let of = |name: &str| levels.get(name).map(|value| *value as f64);
     let dirty = of("nr_dirty")? + of("nr_writeback")?;
@@ -319,8 +321,8 @@ pub struct DirtyLooks {
 }
 
 impl DirtyLooks {
-    /// Adds a sample of the dirty pages in `levels`, which have the names of `/proc/vmstat`. If `levels` has no dirty
-    /// pages, nothing is added.
+    /// Adds a sample of the number of dirty pages, from `levels`: gauges under their names in `/proc/vmstat`. Adds
+    /// nothing if `levels` lacks a gauge that the sample needs.
     pub fn look(&mut self, levels: &Vmstat) {
         let Some([dirty, from]) = dirty_at(levels) else { return };
         self.from = from;
@@ -342,7 +344,7 @@ impl DirtyLooks {
 pub struct Moment {
     /// The moment's time, s since the recording began.
     pub at_s: f64,
-    /// All counters and levels.
+    /// All counters and levels at this moment.
     pub values: Vmstat,
 }
 
@@ -405,8 +407,8 @@ fn of_moments(before: &Moment, after: &Moment) -> Signs {
     }
 }
 
-/// Returns the signs of the control groups in a series, from the growth of their counters (`grown`) and from their
-/// levels (`levels`) at the end of the period.
+/// Returns the signs of each control group in a series, by the group's name. `grown` is the growth of the counters over
+/// the period of `seconds` seconds; `levels` are the values at the end of the period.
 fn groups_between(grown: &Vmstat, levels: &Vmstat, seconds: f64) -> BTreeMap<String, Signs> {
     let mut by_group: BTreeMap<&str, Vmstat> = BTreeMap::new();
     for (name, value) in grown {

@@ -1,4 +1,4 @@
-//! Uses of memory: levels in pages, named as in `/proc/meminfo`.
+//! The uses of memory at a moment: numbers of pages, named as in `/proc/meminfo`.
 
 use engine::stat::Vmstat;
 use recordings::PAGE_KIB;
@@ -108,8 +108,8 @@ impl MemoryUse {
         })
     }
 
-    /// Returns the use of memory that `levels` show, which have the names of `/proc/vmstat`; none if `nr_free_pages` is
-    /// missing.
+    /// Returns the use of memory that follows from `levels`, values under the names of `/proc/vmstat`; none if
+    /// `nr_free_pages` is missing.
     #[must_use]
     pub fn of_vmstat(levels: &Vmstat) -> Option<Self> {
         let of = |name: &str| levels.get(name).map(|pages| *pages as f64);
@@ -161,8 +161,9 @@ impl MemoryUse {
         Some((self.total? - programs_and_files - known - rest).max(0.0))
     }
 
-    /// Returns the sum of the known uses of memory, pages. It is less than the size of memory, since some uses are in
-    /// no line. Returns none if the pages of programs are unknown, which are the largest use in most cases.
+    /// Returns the sum of the known uses of memory, pages. It is less than the size of memory, since `/proc/meminfo`
+    /// has no line for some uses. Returns none if the number of pages of programs is unknown, which are the largest use
+    /// in most cases.
     #[must_use]
     pub fn known(&self) -> Option<f64> {
         // Pages in the swap cache are on lists of anonymous pages; a single number for the cache may include them, too.
@@ -186,20 +187,20 @@ pub struct Usage {
     pub least: Arc<MemoryUse>,
     /// The use of memory at the moment with the fewest file pages.
     pub least_files: Arc<MemoryUse>,
-    /// The known uses of memory are added up at each moment. This is the largest of the sums, in pages; none if too few
-    /// uses are known.
+    /// The largest sum, over the moments of the period, of the known uses of memory, in pages; none if too few uses are
+    /// known.
     known: Option<f64>,
 }
 
 impl Usage {
-    /// Makes the use of memory over a period that consists of the moment `now` alone.
+    /// Returns the use of memory over a period of length zero, whose beginning and end are both `now`.
     #[must_use]
     pub fn at(now: MemoryUse) -> Self {
         let now = Arc::new(now);
         Self::between(&now, &now)
     }
 
-    /// Makes the use of memory over the period from the moment `before` to the moment `after`.
+    /// Returns the use of memory over a period, from the uses at its start (`before`) and at its end (`after`).
     #[must_use]
     pub fn between(before: &Arc<MemoryUse>, after: &Arc<MemoryUse>) -> Self {
         let (least, least_files) = (lesser(before, after, |it| it.free), lesser(before, after, |it| it.files()));
@@ -214,7 +215,7 @@ impl Usage {
         self.last.total.or(self.first.total).or(self.known)
     }
 
-    /// Extends the period by the following period, whose use of memory is `later`.
+    /// Extends the period that `self` describes by the period that follows it, which `later` describes.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
         self.known = larger(self.known, later.known);
@@ -227,8 +228,8 @@ fn larger(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.zip(b).map(|(a, b)| a.max(b)).or(a).or(b)
 }
 
-/// Compares the number of pages that `of` returns for two moments, and returns the use of memory at the moment with the
-/// smaller number. If the number is unknown for one moment, returns the use at the other moment.
+/// Returns the one of two uses of memory (`now` and `later`) for which `of` returns fewer pages; `now` if the numbers
+/// are equal. If `of` returns a number for only one of them, returns that one.
 fn lesser(now: &Arc<MemoryUse>, later: &Arc<MemoryUse>, of: impl Fn(&MemoryUse) -> Option<f64>) -> Arc<MemoryUse> {
     match of(now).zip(of(later)) {
         Some((now_is, later_is)) if later_is < now_is => later.clone(),

@@ -9,7 +9,7 @@
 use recordings::kernel_log::gfp::{Gfp, Mobility, ZoneKind};
 use recordings::kernel_log::{Report, ZoneReport};
 
-/// The memory of a zone, as far as a request for memory may use it, KiB.
+/// The free memory of a zone, and the parts of it that one request for memory may not use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Room<'a> {
     /// The zone, as the kernel's report shows it.
@@ -30,8 +30,8 @@ pub struct Room<'a> {
     /// The free memory without the parts that are closed to the request, KiB; negative if these parts exceed the free
     /// memory.
     pub left: i64,
-    /// One page less than the size of the requested block, KiB. Before the kernel compares the free memory with the
-    /// mark, it subtracts this much.
+    /// One page less than the size of the requested block, KiB. The kernel subtracts this size from the free memory,
+    /// and then compares the result with the mark.
     pub block: u64,
     /// True if the zone has a free block that is large enough for the request and open to it. `true` if the report
     /// shows no blocks.
@@ -71,7 +71,7 @@ pub struct Want<'a> {
     /// The zones that the request may use, sorted by node. The zones of a node are in order from the lowest to the
     /// highest.
     pub rooms: Vec<Room<'a>>,
-    /// Zones that the request may not use, although their free memory is above their high mark.
+    /// Zones that have free memory above their high mark, but that the request may not use.
     pub elsewhere: Vec<&'a ZoneReport>,
 }
 
@@ -117,7 +117,8 @@ impl<'a> Want<'a> {
     }
 }
 
-/// Returns the memory of a zone, as far as a request with the flags `gfp` and the order `order` may use it.
+/// Returns a zone's free memory, and the parts of it that are closed to a request with the flags `gfp` and the order
+/// `order`.
 fn room<'a>(report: &Report, zone: &'a ZoneReport, gfp: &Gfp, order: u32) -> Room<'a> {
     let page_kib = report.page_kib();
     let free = zone.kib("free");

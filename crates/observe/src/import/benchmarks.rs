@@ -1,4 +1,4 @@
-//! Readers for the logs of those benchmarks that have experiments.
+//! Readers of logs, for the benchmarks that experiments of this project model.
 
 use figures::cputime::{Built, cputime_rows};
 use figures::figure::{Better, Format, Row};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Returns whether [`rows`] reads files with the name of this file.
+/// Returns whether [`rows`] can read the file at `path`, judged by the file's name alone.
 #[must_use]
 pub fn is_known(path: &Path) -> bool {
     let name = name(path);
@@ -311,7 +311,8 @@ mod tests {
         found.into_iter().map(|row| (row.name, row.value)).collect()
     }
 
-    /// Returns the number of rows read from a log, and the warnings about its faults.
+    /// Reads rows from a log with path `path` and contents `text`. Returns the number of rows, and the warnings about
+    /// lines that could not be read.
     fn told(path: &str, text: &str) -> (usize, String) {
         let mut wrong = Vec::new();
         let found = rows(Path::new("logs"), &[(path.into(), text.into())], &mut wrong);

@@ -37,7 +37,8 @@ const EARLY_TESTS: [&str; 3] = ["postmark", "micro", "streaming"];
 /// The contents of a directory of MMTests.
 #[derive(Debug)]
 pub struct Imported {
-    /// The table with a column for each run. Each iteration is one of the column's samples.
+    /// The table of figures, with a column for each run of the test (each kernel). Each iteration of the run gives one
+    /// of the column's samples.
     pub table: Table,
     /// Counters over time of each run and iteration, if the monitor `proc-vmstat` ran.
     pub series: Vec<RunSeries>,
@@ -204,8 +205,8 @@ fn rows_of_logs(
     rows
 }
 
-/// Returns rows for the time stalled for memory, total swap, and the smallest free swap. Their names are those that
-/// `highwater stat` uses.
+/// Returns the rows of two groups: memory pressure (the shares of time in which tasks were stalled for memory), and
+/// swap (its total size and the smallest free part). `highwater stat` names these rows in the same way.
 fn stall_and_swap_rows(benchmark: &Benchmark, monitors: &Monitors) -> Vec<Row> {
     let share = |(name, percent): (&str, f64)| {
         Row::new("pressure", name, "% of the time", Better::Lower, Format::Decimals(2), percent)
@@ -298,8 +299,9 @@ mod tests {
         assert_eq!(read(&path.join("new"), None, &[]).unwrap().table.columns[0].id, "new");
     }
 
-    /// Imports a directory that has other benchmarks than the imported one, has logs packed by other tools than gzip,
-    /// and lacks some monitors.
+    /// The directory of MMTests has logs of two benchmarks, logs packed by xz, and a log of an unknown form. When
+    /// either benchmark is imported, its elapsed time must be right, and each file that matters to it and is not read
+    /// must be in a warning.
     #[test]
     fn what_is_in_a_directory_and_not_read_is_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -333,8 +335,8 @@ mod tests {
         assert_eq!(told("tbench4"), [timestamp, unknown.to_owned()]);
     }
 
-    /// Checks that stalls and free swap become rows, and that the doctor finds its illnesses from these rows in a
-    /// saved report.
+    /// Imports the logs of a run that was stalled for memory and used nearly all of its swap. The stalls and the free
+    /// swap must become rows. In a saved report, the doctor must find the illnesses that these rows show.
     #[test]
     fn stalls_and_swap_that_were_kept_are_rows() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Rows, and counters over time, from the output of monitors.
+//! Rows of a report, and series of counters over time, from the output of the monitors of MMTests, such as `iostat`.
 
 use figures::figure::{Better, Format, Row};
 use figures::mmtests;
@@ -70,7 +70,8 @@ const VMSTAT: [(&str, &str); 12] = [
     ("wa", "%"),
 ];
 
-/// Returns rows with the means of `vmstat`'s columns.
+/// Returns a row for each column of `vmstat`: the mean of the column over all samples. Columns without values have no
+/// row.
 #[must_use]
 pub fn vmstat_means(samples: &[Sample]) -> Vec<Row> {
     let row = |(name, unit): &(&str, &str)| {

@@ -1,8 +1,8 @@
 //! Conversion of texts from other tools to a report. Each recording, and each pair of copies of `/proc/vmstat`, becomes
 //! a column.
 //!
-//! Rows have the names of the kernel's counters, like those of `stat`. One table can therefore have both, and `doctor`
-//! can read both.
+//! Rows have the names of the kernel's counters, as in a report of `stat`. So one table can have columns of both kinds,
+//! those from texts and those of `stat`, and `doctor` can read them all.
 
 use super::Imported;
 use crate::doctor::{given::STANDARD_INPUT, source};
@@ -104,7 +104,7 @@ fn grown(counters: &Vmstat) -> impl Iterator<Item = Row> {
     counters.iter().filter(|(name, _)| !is_level(name)).map(row)
 }
 
-/// Returns whether `name`, from `/proc/vmstat`, is the name of a level and not of a counter.
+/// Returns whether the figure `name` of `/proc/vmstat` is a level, such as `nr_free_pages`, and not a count of events.
 fn is_level(name: &str) -> bool {
     const COUNTED: [&str; 6] = [
         "nr_dirtied",

@@ -1,11 +1,11 @@
 //! Writes a report as a directory of MMTests: each column becomes a folder with one iteration, whose figures are the
 //! medians.
 //!
-//! Rows for which MMTests has logs are written as such logs: counters before and after the test, its times, iostat, and
-//! the output of memcachetest, Postmark, stress-highalloc and ping. A table has only means and maxima of iostat, so the
-//! samples that are written are made up to have these means and maxima. Other figures, and the order of all rows, are
-//! in [`ROWS_FILE`] beside the benchmark's logs. The rest of a report is in [`HEAD_FILE`]. MMTests does not read these
-//! two files.
+//! Rows for which MMTests has logs are written as such logs: counters before and after the test, the test's times,
+//! iostat, and the output of memcachetest, Postmark, stress-highalloc and ping. A report has only means and maxima of
+//! iostat. So the iostat log gets invented samples that have these means and maxima. All other figures, and the order
+//! of all rows, are written to [`ROWS_FILE`] beside the benchmark's logs. The rest of the report is written to
+//! [`HEAD_FILE`]. MMTests does not read these two files.
 
 use super::{benchmarks, rows_of_logs};
 use engine::stat::Vmstat;
@@ -24,16 +24,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Name of the file that lists the rows of one column in order. Each line is a JSON array: group, name, unit, better
-/// direction, format, and the figure if it cannot be read from the other logs.
+/// Name of the file that lists the rows of one column of a report, in the report's order. Each line is a JSON array
+/// about one row: group, name, unit, better direction and format of the row, and its figure if the other logs do not
+/// contain it.
 pub const ROWS_FILE: &str = "highwater-rows.log";
 
-/// Name of the file with the report except for its rows, as `--format json` writes it: machine, scale, seeds and
+/// Name of the file that has a report without its rows, in the form of `--format json`: machine, scale, seeds and
 /// grounds. Its key `DIGESTS` has a digest of the rows of each column.
 pub const HEAD_FILE: &str = "highwater-report.json";
 
-/// Key in [`HEAD_FILE`] for the digests of the columns' rows, by column id. If a digest no longer matches the logs,
-/// logs were added or changed; the report's seeds and fingerprint are then dropped.
+/// Key in [`HEAD_FILE`]. Its value has, for each column's id, the digest of the column's rows. If a digest does not
+/// match the logs, logs were added or changed since, so the report's seeds and fingerprint are dropped.
 const DIGESTS: &str = "rows_sha256";
 
 /// Returns a digest of a column, made from the names, units and medians of its rows. The order of the rows does not
@@ -78,7 +79,8 @@ const FLAT: [(&str, &str); 24] = [
     ("Pages deactivated", "pgdeactivate"),
 ];
 
-/// Names of rows as in [`FLAT`], but from the tables that were posted in 2010 and 2011.
+/// Names of further rows, each with the name of the counter, as in [`FLAT`]. These rows are in tables that were posted
+/// in 2010 and 2011.
 const FLAT_EARLY: [(&str, &str); 2] = [
     ("Kswapd low wmark quickly", "kswapd_low_wmark_hit_quickly"),
     ("Kswapd high wmark quickly", "kswapd_high_wmark_hit_quickly"),
@@ -110,7 +112,7 @@ pub fn directory(table: &Table, folder: &Path) -> io::Result<()> {
     draft.finish(HEAD_FILE)
 }
 
-/// Writes a table into a folder.
+/// Writes a table as logs of MMTests into a folder that exists.
 fn fill(table: &Table, folder: &Path) -> io::Result<()> {
     let test = name_of_file(test_of(&table.experiment));
     fs::write(folder.join(HEAD_FILE), head_file(table)?)?;
@@ -126,7 +128,8 @@ fn fill(table: &Table, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the contents of [`HEAD_FILE`].
+/// Returns the contents of the file [`HEAD_FILE`]: a report without its rows, as JSON, with a digest of each column's
+/// rows.
 fn head_file(table: &Table) -> io::Result<String> {
     let mut head: serde_json::Value =
         serde_json::from_str(&json::render(&Table { rows: Vec::new(), ..table.clone() }))?;
@@ -194,8 +197,9 @@ pub fn heads(benchmarks: &[Benchmark], wrong: &mut Vec<Wrong>) -> Vec<Head> {
     places.into_iter().filter_map(head).collect()
 }
 
-/// Returns two parts of a benchmark's path, if it has the form that [`directory`] gives to paths: the folder of the
-/// report, and the name of the column's folder in it. Returns none for a path of another form.
+/// Splits the path of a benchmark in an imported report. Returns the report's folder, and the name of the folder in it
+/// that belongs to the benchmark's column. Returns `None` if the path does not have the form that [`directory`] gives
+/// to the paths of benchmarks.
 fn head_folder(benchmark: &Benchmark) -> Option<(PathBuf, String)> {
     benchmark.iteration()?;
     let column = fs::canonicalize(benchmark.folder.parent().filter(|it| !it.as_os_str().is_empty())?).ok()?;
@@ -224,17 +228,17 @@ impl Head {
         &self.report.main_rows
     }
 
-    /// Returns whether an imported column is as it was when the report was written: it has one run, and its rows are
-    /// those that the column of the report had then.
+    /// Returns whether the rows of an imported column are unchanged since the report was written. The column must come
+    /// from a single run, and its rows must match the digest that the report has of them.
     fn is_as_written(&self, imported: &Table, column: usize) -> bool {
         let is_single = imported.rows.iter().filter_map(|row| row.cells.get(column)?.value).all(|value| value.n == 1);
         let written = self.digests.get(&imported.columns[column].id);
         is_single && written == Some(&digest(rows_of_column(imported, column)))
     }
 
-    /// Returns the report's head and its histograms of the durations of operations, for the columns `imported` from
-    /// logs. The head keeps its fingerprint and seeds only if no logs were added or changed, because a fingerprint and
-    /// seeds apply to all columns together.
+    /// Returns a head with the columns of `imported`, a table that was read from logs; and the written report's
+    /// histograms of durations for these columns. The head keeps the report's fingerprint and seeds only if no logs
+    /// were added or changed, because a fingerprint and seeds apply to all columns together.
     #[must_use]
     pub fn of_columns(self, imported: &Table) -> (TableHead, Vec<Histogram>) {
         let is_whole = (0..imported.columns.len()).all(|column| self.is_as_written(imported, column));
@@ -340,15 +344,15 @@ fn times(of: &impl Fn(&str, &str) -> Option<f64>) -> Option<[f64; 3]> {
     Some([cpu, 0.0, of("duration", "Total Elapsed Time (seconds)")?])
 }
 
-/// Returns whether a row is named like a counter of `/proc/vmstat`. Returns false for two counters that Linux does
-/// not have.
+/// Returns whether `name` has the form of a counter's name in `/proc/vmstat`: only small letters, digits and `_`.
+/// Returns false for `lru_used_once` and `pgrotate_locked`, counters of the engine that Linux does not have.
 fn is_counter(name: &str) -> bool {
     const OF_ENGINE: [&str; 2] = ["lru_used_once", "pgrotate_locked"];
     name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_')) && !OF_ENGINE.contains(&name)
 }
 
-/// Returns counters from whose growth the figures of the rows can be computed again. Figures that are not whole numbers
-/// are written to [`ROWS_FILE`] instead.
+/// Returns values of counters such that a reader of the logs computes the figures of `rows` from them again. Figures
+/// that are not whole numbers are written to [`ROWS_FILE`] instead.
 fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, elapsed_s: Option<f64>) -> Vmstat {
     let mut counters = Vmstat::new();
     for (name, counter) in FLAT.iter().chain(&FLAT_EARLY) {
@@ -398,8 +402,9 @@ fn counters(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>, 
     counters
 }
 
-/// Returns a text of `iostat` whose samples have the means and maxima that the rows state. Its first sample stands for
-/// the time since boot, and is skipped when the text is read. Returns none if no row is from `iostat`.
+/// Returns a text in the output format of `iostat`. The means and maxima of its samples are those that the rows state.
+/// Its first sample stands for the time since boot, and is skipped when the text is read. Returns none if no row is
+/// from `iostat`.
 fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     let mut devices: BTreeMap<&str, BTreeMap<&str, [f64; 2]>> = BTreeMap::new();
     for (row, value) in rows.iter().filter(|(row, _)| row.group == "iostat") {
@@ -433,7 +438,8 @@ fn iostat(rows: &[(&TableRow, f64)]) -> Option<String> {
     Some(text)
 }
 
-/// Returns the logs that a benchmark itself would write for the rows, each with its path and its contents.
+/// Returns the logs that the benchmark would have written itself if it had measured the figures in `rows`. Each log has
+/// its path and its contents.
 fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     let sizes: Vec<(u64, f64)> = rows
@@ -496,8 +502,8 @@ fn own(rows: &[(&TableRow, f64)], of: &impl Fn(&str, &str) -> Option<f64>) -> Ve
     files
 }
 
-/// Returns the contents of [`ROWS_FILE`]: the rows in order. A row has its figure only if `back`, the rows read back
-/// from the logs, does not have exactly this figure.
+/// Returns the contents of [`ROWS_FILE`]: a line for each of `rows`, in order. `back` are the rows that were read back
+/// from the written logs. A line has the row's figure only if no row in `back` has exactly this figure.
 fn ordered(rows: &[(&TableRow, f64)], back: &[Row]) -> String {
     let line = |(row, value): &(&TableRow, f64)| {
         let comes_back = back.iter().any(|it| {

@@ -1,4 +1,4 @@
-//! Stalls as words and as JSON.
+//! The report about stalls of tasks, as text and as JSON.
 
 use super::{Cause, Stall, Stalls, Wait};
 use kit::shown;

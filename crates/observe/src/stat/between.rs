@@ -1,4 +1,4 @@
-//! Rows about the time between two snapshots.
+//! Rows of a report about the time between two snapshots of the kernel's counters.
 
 use super::snapshot::{Snapshot, ZoneNow};
 use computer::sys::Used;
@@ -28,8 +28,8 @@ pub struct Interval<'a> {
 /// Counters of `/proc/vmstat` about reclaim, each with its unit. Each of them gets a row, unless the kernel lacks the
 /// counter.
 ///
-/// Some of them, at the beginning of the list, also get rows under the names that MMTests uses. The rows under their
-/// own names serve to compare reports with those of simulated runs.
+/// Some of them, at the beginning of the list, also get rows under the names that MMTests uses. The rows under the
+/// names of `/proc/vmstat` serve to compare reports of real runs with reports of simulated runs.
 const MORE: [(&str, &str); 38] = [
     ("pgscan_kswapd", "pages"),
     ("pgscan_direct", "pages"),
@@ -205,9 +205,9 @@ impl Interval<'_> {
     }
 }
 
-/// Returns the rows that MMTests has about reclaim, except for the efficiency of kswapd or of tasks if they scanned
-/// nothing. Also returns rows for reclaim at limits of cgroups, which the kernel counts neither as kswapd's nor as
-/// direct reclaim.
+/// Returns the rows about reclaim that MMTests prints. The row with the efficiency of kswapd, or of direct reclaim, is
+/// left out if it scanned no page. Also returns rows for reclaim at the limits of cgroups, which the kernel counts
+/// neither as kswapd's nor as direct reclaim.
 fn reclaim_rows(counters: &Vmstat, elapsed_s: f64) -> Vec<Row> {
     let mut rows = mmtests::vmstat_rows(counters, elapsed_s);
     for who in ["Kswapd", "Direct"] {
@@ -236,7 +236,8 @@ fn zone_rows(zone: &ZoneNow) -> Vec<Row> {
     rows
 }
 
-/// Returns rows with a zone's free blocks at the later snapshot, by order.
+/// Returns a row for each order: the number of a zone's free blocks of this order. `zone` is of the later of two
+/// snapshots.
 fn blocks_by_order(zone: &ZoneNow) -> Vec<Row> {
     let blocks = zone.blocks.iter().enumerate().map(|(order, blocks)| {
         row("buddyinfo", &format!("{} order {order}", zone.name), "blocks", Better::Neutral, 0, *blocks as f64)

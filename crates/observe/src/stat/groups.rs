@@ -1,5 +1,5 @@
-//! Rows of the cgroups of this computer in which reclaim did something, under the names that the groups of simulated
-//! runs have.
+//! Makes the rows of a report about this computer's cgroups. A cgroup gets rows if reclaim did something in it. The
+//! rows have the same names as those about memory control groups in simulated runs.
 
 use super::snapshot::{Source, stalled};
 use crate::doctor::group::walk;
@@ -17,7 +17,8 @@ pub struct Groups(BTreeMap<String, Vmstat>);
 /// Largest number of cgroups that get rows in a report.
 const SHOWN_MAX: usize = 8;
 
-/// Counters of `memory.stat` that get rows. They count pages, except for `pgmajfault`, which counts faults.
+/// Counters of `memory.stat`; the report has a row for each. They count pages, except for `pgmajfault`, which counts
+/// faults.
 const PAGES: [&str; 5] = ["pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file", "pgmajfault"];
 
 /// Events of `memory.events` that get rows. With cgroups of version 1, the row `max` shows `memory.failcnt`.
@@ -32,8 +33,8 @@ const BOUNDS: [(&str, &str); 3] =
 /// largest number that it can store.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// Names under which a cgroup's PSI of memory is kept among its counters: the times, us, for which some task and all
-/// tasks were stalled.
+/// Names under which a cgroup's memory PSI is kept among the cgroup's counters: the total stall times `some` and
+/// `full`, us.
 const STALLS: [&str; 2] = ["memory some", "memory full"];
 
 impl Groups {

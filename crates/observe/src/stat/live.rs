@@ -29,9 +29,9 @@ const COLUMNS: [(&str, &str, usize); 14] = [
 const REFAULTS: [&str; 3] = ["workingset_refault", "workingset_refault_anon", "workingset_refault_file"];
 
 /// Returns the heading: a line of names and a line of units. The columns are: time since the beginning; free memory;
-/// pages scanned by kswapd, and by others (tasks, and at limits of cgroups); pages reclaimed, and their share of the
-/// scanned pages; refaults; pages swapped in and out; major faults; direct reclaims; CPU time of kswapd; time stalled
-/// for memory.
+/// pages scanned by kswapd; pages scanned by all other reclaim (by tasks, and at the limits of cgroups); pages
+/// reclaimed, and their share of the scanned pages; refaults; pages swapped in and out; major faults; direct reclaims;
+/// CPU time of kswapd; time stalled for memory.
 #[must_use]
 pub fn heading() -> String {
     let line = |word: fn(&(&'static str, &'static str, usize)) -> &'static str| -> String {
@@ -40,7 +40,8 @@ pub fn heading() -> String {
     format!("{}\n{}", line(|(name, ..)| name), line(|(_, unit, _)| unit))
 }
 
-/// Returns the value of a counter, also if the kernel counts it under other names; 0 if the kernel has no such counter.
+/// Returns the value of a counter. If the kernel has it only for each zone, returns the sum over the zones. Returns 0
+/// if the kernel has neither.
 fn sum(counters: &Vmstat, name: &str) -> u64 {
     counters::sum(counters, name).unwrap_or(0)
 }

@@ -1,8 +1,9 @@
-//! Figures of reclaim in the running kernel over a time: `highwater stat`.
+//! The command `highwater stat`: figures of reclaim in the running kernel over a span of time.
 //!
-//! [`snapshot`] reads the kernel's values at a moment. [`between`] makes rows from two snapshots, [`groups`] rows of
-//! cgroups, and [`live`] a line of figures at intervals. The rows from `/proc/vmstat` are those of MMTests, computed by
-//! the same code as for simulated kernels, so that saved reports of both can be compared.
+//! [`snapshot`] reads the kernel's values at a moment. [`between`] makes the rows of a report from two snapshots, and
+//! [`groups`] makes the rows about cgroups. [`live`] prints a line of figures at each interval. The rows from
+//! `/proc/vmstat` are those of MMTests, computed by the same code as for simulated kernels, so that saved reports of
+//! both can be compared.
 //!
 //! Next: [`snapshot`].
 

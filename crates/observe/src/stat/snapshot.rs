@@ -34,7 +34,7 @@ impl Default for Source {
 }
 
 impl Source {
-    /// Makes a source from a folder that contains `proc` and `sys`.
+    /// Makes a source that reads snapshots of counters from the files in the folders `proc` and `sys` of `folder`.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self { root: folder.to_owned(), tasks: OnceLock::new() }
@@ -46,7 +46,7 @@ impl Source {
         self.root.join(path)
     }
 
-    /// Reads a file below the root.
+    /// Reads a file of `/proc` or `/sys`. `path` is relative to the folder that stands for the root of the file system.
     ///
     /// # Errors
     /// When the file cannot be read. The error is a message for the user.
@@ -58,13 +58,13 @@ impl Source {
 /// Times for which tasks were stalled (PSI).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Stalled {
-    /// Total time in which some task was stalled, us.
+    /// Total time in which at least one task was stalled (`some`), us.
     pub some_us: u64,
-    /// Total time in which all tasks that had work were stalled, us.
+    /// Total time in which all tasks that had work were stalled (`full`), us.
     pub full_us: u64,
-    /// Share of the last ten seconds in which some task was stalled, percent.
+    /// Share of the last ten seconds in which at least one task was stalled (`some`), percent.
     pub some_avg10: f64,
-    /// Share of the last ten seconds in which all tasks that had work were stalled, percent.
+    /// Share of the last ten seconds in which all tasks that had work were stalled (`full`), percent.
     pub full_avg10: f64,
 }
 
@@ -80,7 +80,7 @@ pub struct ZoneNow {
     pub marks: [u64; 3],
     /// Pages that the allocator manages.
     pub managed: u64,
-    /// Free blocks, by order.
+    /// Number of free blocks of each order. The order is the index.
     pub blocks: Vec<u64>,
 }
 

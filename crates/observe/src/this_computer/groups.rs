@@ -24,13 +24,13 @@ pub struct Group {
     pub min: Option<u64>,
 }
 
-/// Folders at which a hierarchy of version 2 may be mounted.
+/// Folders, relative to the root of the file system, at which a cgroup hierarchy of version 2 may be mounted.
 const HIERARCHIES: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
 /// Largest number of groups that are written into a machine file. A computer with containers may have hundreds.
 const WRITTEN_MAX: usize = 24;
 
-/// Largest number of groups that a comment in a machine file names, if some groups are left out of the file.
+/// If a machine file leaves out groups, a comment in the file names at most this number of them.
 const NAMED_MAX: usize = 12;
 
 /// Largest number of characters of one part of a group's path in a machine file.
@@ -56,7 +56,8 @@ pub fn read(source: &Source) -> Vec<Group> {
     found
 }
 
-/// Reads a group. Returns none if the group has neither a limit nor a protection.
+/// Reads the usage, limits and protections of the cgroup with the folder `folder`. Returns none if the cgroup has
+/// neither a limit nor a protection.
 fn of(folder: &Path, path: String) -> Option<Group> {
     let text = |name: &str| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
     let limit = |name: &str| text(name)?.parse::<u64>().ok();
@@ -145,7 +146,8 @@ fn section(text: &mut String, name: &str, path: &str, group: Option<&Group>) {
     }
 }
 
-/// Size, MiB, that is written for "all memory": more than any simulated computer has.
+/// Size, MiB, by which a machine file states that a group may have all memory. It is more than any simulated computer
+/// has.
 const MOST_MIB: u64 = 1 << 24;
 
 fn shown(mib: u64) -> String {

@@ -6,7 +6,7 @@ use computer::sys;
 /// If other processes use at least this share of the time of all CPUs, %, their use is reported.
 pub const WARN_FROM_PERCENT: f64 = 5.0;
 
-/// The time of all CPUs since boot, and the part of it that other processes used.
+/// Time since boot, summed over all CPUs: the whole time, used or idle, and the part that other processes used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Time of all CPUs together, used or idle, s.
@@ -16,7 +16,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Reads the use of the CPUs until now; none if `/proc/stat` cannot be read.
+    /// Reads the CPU times from boot until now; none if `/proc/stat` cannot be read.
     #[must_use]
     pub fn now() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
@@ -25,9 +25,9 @@ impl Load {
         Self::of(&text, own_s)
     }
 
-    /// Reads the use of the CPUs from the first line of `/proc/stat`. The figures of this line are in ticks: user
-    /// (which includes the time of guests), nice, system, idle, iowait, irq, softirq, steal. `own_s` is the time of
-    /// this process and its children.
+    /// Reads the CPU times from the text of `/proc/stat`, whose first line has them in ticks: user (which includes the
+    /// time of guests), nice, system, idle, iowait, irq, softirq, steal. `own_s` is the CPU time of this process and
+    /// its children, s. Returns none if the text has no such line.
     fn of(text: &str, own_s: f64) -> Option<Self> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let ticks: Vec<f64> = line.split_whitespace().take(8).map(|word| word.parse().ok()).collect::<Option<_>>()?;

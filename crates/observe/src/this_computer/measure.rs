@@ -34,7 +34,7 @@ pub struct Cost {
     pub step: &'static str,
     /// CPU time that one step costs, ns.
     pub ns: u64,
-    /// Description, in words, of the way in which the cost was measured.
+    /// The way in which the cost of the step was measured, in words.
     pub source: &'static str,
 }
 
@@ -75,8 +75,8 @@ fn scattered() -> impl Iterator<Item = u32> {
     (0..PAGES).map(|n| n.wrapping_mul(7919) % PAGES)
 }
 
-/// Measures the costs of those steps that a program can time itself. During the measurement, there is a file of 64 MiB
-/// in `folder`.
+/// Measures how long this computer takes for the steps of the kernel that a program can time, such as a system call or
+/// a page fault. During the measurement, there is a file of 64 MiB in `folder`.
 ///
 /// # Errors
 /// When the system refuses memory, threads or the file.
@@ -267,7 +267,8 @@ fn reads_at_once(file: &File) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    /// Checks that all values are found and plausible. A slow computer passes as well.
+    /// Measures the costs of steps and the speed of the disk on this computer. All values must be found and plausible;
+    /// the bounds are so wide that a slow computer passes as well.
     #[test]
     fn costs_and_the_disk_are_measured() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();

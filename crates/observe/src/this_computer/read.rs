@@ -49,7 +49,7 @@ pub struct Disk {
 /// Swap of a computer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swap {
-    /// The name of the device or file.
+    /// The name of the swap device or swap file.
     pub name: String,
     /// Number of slots, each for one page.
     pub slots: u64,
@@ -60,7 +60,7 @@ pub struct Swap {
 /// A sysctl that corresponds to a key in kernel files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sysctl {
-    /// The sysctl's name: `vm.swappiness`.
+    /// The sysctl's name, such as `vm.swappiness`.
     pub name: &'static str,
     /// The key of kernel files that corresponds to the sysctl.
     pub key: &'static str,
@@ -77,7 +77,7 @@ pub struct Computer {
     pub release: String,
     /// `Some(true)` if the multi-generational LRU is on; none if the kernel does not have it.
     pub has_multigen: Option<bool>,
-    /// The computer's nodes.
+    /// The computer's NUMA nodes.
     pub nodes: Vec<Node>,
     /// `MemTotal` in `/proc/meminfo`, pages. It is the sum of all managed pages, unless memory was plugged in or out
     /// between the readings of `/proc/zoneinfo` and `/proc/meminfo`.
@@ -109,7 +109,8 @@ pub(super) const SYSCTLS: [(&str, &str); 7] = [
 const SYNCHRONOUS: [&str; 3] = ["zram", "pmem", "ram"];
 
 impl Computer {
-    /// Reads the description of a computer from the files of `source`. Its disk is the one that holds `folder`.
+    /// Reads the description of a computer from the files of `source`. The disk in the description is the one that
+    /// holds `folder`.
     #[must_use]
     pub fn read(source: &Source, folder: &Path) -> Self {
         let snapshot = Snapshot::take(source);

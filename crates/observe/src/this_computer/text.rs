@@ -11,13 +11,15 @@ use std::fmt::Write as _;
 /// the same factor, so that an experiment takes as much CPU time on the simulated system as on this computer.
 #[derive(Debug)]
 pub struct Group {
-    /// Name of the experiment whose CPU time determines the factor by which the costs of the steps are multiplied.
+    /// Name of the experiment that is run on this computer and on the simulator. The two CPU times determine the factor
+    /// by which the costs of the steps are multiplied.
     pub experiment: &'static str,
     /// Changes to the experiment, each a key and its new value.
     pub set: &'static [(&'static str, &'static str)],
-    /// The activity of the experiment, in words. The machine file names it as the source of fitted values.
+    /// The activity that the experiment measures, such as "random reads". The machine file names this activity in the
+    /// source of each cost that is fitted to it.
     pub about: &'static str,
-    /// Names of the steps in this group.
+    /// Names of the steps whose costs are multiplied by this group's factor.
     pub steps: &'static [&'static str],
 }
 
@@ -62,7 +64,8 @@ pub const GROUPS: [Group; 3] = [
 /// would never be touched.
 const PAGES_MAX: u64 = 64 << 18;
 
-/// The values measured on this computer: costs of steps, factors of groups of steps, and the speed of the disk.
+/// The values measured on this computer: costs of steps, factors by which the costs of groups of steps are multiplied,
+/// and the speed of the disk.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Measured costs of steps.
@@ -369,8 +372,8 @@ fn numbers(disk: &Disk, measured: Option<DiskSpeed>) -> Numbers {
     }
 }
 
-/// Returns the disk that is assumed if texts describe swap but no disk: a flash disk with room for files 16 times as
-/// large as memory.
+/// Returns the disk that is assumed if texts describe swap but no disk: a flash disk whose part for files is 16 times
+/// as large as memory, and at least 64 GiB.
 fn assumed_disk(computer: &Computer) -> Disk {
     Disk {
         name: "nothing tells of the disk: a flash disk is assumed".into(),
@@ -393,7 +396,8 @@ pub fn two_devices(computer: &Computer) -> Option<String> {
     ))
 }
 
-/// Returns whether swap is on `disk`, as a partition or as a file.
+/// Returns whether the swap area `swap` is a partition of `disk`. Returns true for every swap file, because its disk is
+/// not known.
 fn is_on(disk: &Disk, swap: &Swap) -> bool {
     match swap.name.strip_prefix("/dev/") {
         // `sda1` and `sda2` belong to one disk, and so do `nvme0n1p1` and `nvme0n1p2`.
@@ -412,8 +416,8 @@ fn whole(device: &str) -> &str {
     }
 }
 
-/// A disk that reports that it rotates is believed only if a measured random read took at least this time, ns. Half a
-/// rotation at 15000 rpm takes 2 ms.
+/// Smallest time, ns, that a measured random read must take so that a disk counts as rotating, if it also reports that
+/// it rotates. Half a rotation at 15000 rpm takes 2 ms.
 const TURNS_FROM_NS: u64 = 1_000_000;
 
 /// Returns the part of a machine file that describes a rotating disk. The distance between the measured blocks is

@@ -102,8 +102,8 @@ fn spread(nodes: &mut [Node], cpus: usize) {
     }
 }
 
-/// Returns the computer's swap. Its name is that of the first swap device, or of the text that states the size of
-/// swap. Returns none if no text states it.
+/// Returns the computer's swap; none if no text states its size. The name is that of the first swap device. If the
+/// devices are unknown, it is the name of the text that states the size.
 fn swap(swaps: Option<&Swaps>, meminfo: Option<&Meminfo>, report: Option<&Report>) -> Option<Swap> {
     if let Some(swaps) = swaps {
         let [kib, _] = swaps.kib();

@@ -1,5 +1,6 @@
 //! Detection of rotating disks. The kernel's `queue/rotational` is 1 unless a driver sets it to 0, and drivers for
-//! hypervisors, RAID controllers and USB bridges often do not. The name, the maker and the bus of a disk show more.
+//! hypervisors, RAID controllers and USB bridges often do not. So a disk's name, maker and bus are examined, too: they
+//! may show that the disk does not rotate.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,8 @@ const NAMES: [(&str, &str); 10] = [
     ("rbd", "a disk behind a network"),
 ];
 
-/// Words in lower case that show a virtual disk if they occur in its vendor or model, each with the kind of disk.
+/// Words in lower case, each with a kind of disk that certainly does not rotate. A disk is of this kind if the word
+/// occurs in its vendor or model. Most of these disks are virtual.
 const MAKERS: [(&str, &str); 14] = [
     ("qemu", "a disk of QEMU"),
     ("vbox", "a disk of VirtualBox"),
@@ -36,7 +38,7 @@ const MAKERS: [(&str, &str); 14] = [
     ("nvme", "an NVMe drive"),
 ];
 
-/// Parts of paths in /sys that lead to disks of a hypervisor, each with the kind of disk.
+/// Beginnings of folder names in the paths, below /sys/devices, of a hypervisor's disks, each with the kind of disk.
 const BUSES: [(&str, &str); 4] = [
     ("virtio", "a virtio disk: the host decides what is behind it"),
     ("vmbus", "a disk of Hyper-V: the host decides what is behind it"),

@@ -1,4 +1,5 @@
-//! The open files of this process: which descriptor belongs to which open file description, and its position.
+//! The open files of this process: the open file description to which each descriptor refers, and the file position of
+//! each description.
 
 use crate::paths;
 use crate::real::{errno, set_errno};
@@ -21,15 +22,16 @@ const O_DIRECT: c_int = 0o40000;
 const O_DIRECT: c_int = 0o200_000;
 const O_PATH: c_int = 0o10_000_000;
 
-/// Bits of [`Description::state`] in addition to those of [`flag`].
+/// Set if C streams (stdio) use the file, whose reads and writes the shim cannot see. This and the following constants
+/// are bits of [`Description::state`], in addition to those of [`flag`].
 const STDIO: u16 = 1 << 8;
 const SHARED: u16 = 1 << 9;
 const READS: u16 = 1 << 10;
 const WRITES: u16 = 1 << 11;
 
-/// An open file description of a file that has pages.
+/// An open file description that refers to a regular file or a block device.
 pub struct Description {
-    /// Number of file descriptors that refer to this description; 0 if this entry of the table is free.
+    /// Number of file descriptors that refer to this open file description; 0 if this entry of the table is free.
     descriptors: AtomicU32,
     pub handle: AtomicU32,
     state: AtomicU16,
@@ -53,10 +55,11 @@ const UNKNOWN: u32 = 0;
 const IGNORED: u32 = 1;
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
-/// One more than the highest descriptor that was ever followed.
+/// One more than the highest file descriptor that ever had a [`Description`].
 static HIGHEST: AtomicU32 = AtomicU32::new(0);
 
-/// Keys of files whose paths the recorder knows. A key is computed from the file's device and inode.
+/// Keys of files whose paths this process has sent to the recorder. A key is computed from the file's device and inode.
+/// Its highest 12 bits are its index in this table. 0 is an empty place.
 static TOLD: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
 /// The descriptor of a folder, and a path relative to this folder; the path is null if unknown.
@@ -94,8 +97,9 @@ pub fn look(fd: c_int) -> Option<&'static Description> {
     }
 }
 
-/// Enters a descriptor that this library has not seen before: the descriptor was opened before the library was loaded,
-/// or by a call that the library does not replace.
+/// Adds a descriptor that is not in the table yet: the process opened the descriptor before this library was loaded, or
+/// by a call that the library does not replace. Returns the descriptor's open file description; `None` if its file is
+/// not recorded.
 #[cold]
 fn find(fd: c_int) -> Option<&'static Description> {
     if is_borrowed() {
@@ -108,8 +112,8 @@ fn find(fd: c_int) -> Option<&'static Description> {
     Some(description)
 }
 
-/// Adds a descriptor that libc has just opened to the table. Returns its open file description; `None` if its file is
-/// not recorded.
+/// Adds to the table a descriptor that a call of libc has just returned. Returns the descriptor's open file
+/// description; `None` if the file is not recorded.
 ///
 /// # Safety
 /// The path in `name` must be null or a C string.
@@ -130,7 +134,8 @@ pub unsafe fn opened_as(fd: c_int, flags: c_int, name: Name) -> Option<&'static 
     enter(fd, &stat, flags, 0, name)
 }
 
-/// Adds a descriptor that libc has just opened to the table, as [`opened_as`] does, for a file whose path is unknown.
+/// Adds to the table a descriptor that libc has just opened for a file whose path is unknown. Returns the same as
+/// [`opened_as`].
 pub fn opened(fd: c_int, flags: c_int) -> Option<&'static Description> {
     // SAFETY: there is no name.
     unsafe { opened_as(fd, flags, NAMELESS) }
@@ -166,7 +171,8 @@ fn enter(fd: c_int, stat: &Stat, open: c_int, found: u16, name: Name) -> Option<
     Some(description)
 }
 
-/// Takes a free entry of [`DESCRIPTIONS`]: the one at the index `fd` if this is free. Returns the entry with its index.
+/// Takes the first free entry of [`DESCRIPTIONS`] from the index `fd` on, or else the first one before it. Returns the
+/// entry with its index; `None` if no entry is free.
 fn take(fd: usize) -> Option<(usize, &'static Description)> {
     let (before, behind) = DESCRIPTIONS.split_at(fd);
     let all = behind.iter().enumerate().map(|(at, it)| (fd + at, it)).chain(before.iter().enumerate());
@@ -291,7 +297,8 @@ impl Description {
         self.state.load(Relaxed) & (flag::DIRECT | flag::SYNC)
     }
 
-    /// Notes that stdio uses the file from now on. The library cannot see the reads and writes of stdio.
+    /// Notes that stdio uses the file from now on. This recording library (the shim) cannot see the reads and writes
+    /// that stdio makes.
     pub fn give_to_stdio(&self) {
         self.state.fetch_or(STDIO, Relaxed);
     }
@@ -352,8 +359,8 @@ impl Description {
         (after as u64).saturating_sub(bytes)
     }
 
-    /// Records the transfer by which stdio has moved the position since the last call. `is_write` is `None` if it is
-    /// not known whether stdio read or wrote.
+    /// Records a read or write of stdio, if the file's position has moved forward since the last call. `is_write` is
+    /// `None` if the caller does not know whether stdio read or wrote.
     pub fn catch_up(&self, fd: c_int, is_write: Option<bool>) {
         let after = sys::position(fd);
         let before = self.position.swap(after, Relaxed);

@@ -16,8 +16,9 @@ pub struct Part {
     pub len: usize,
 }
 
-/// Defines replacements for functions of libc. Names between brackets are functions with equal arguments and meaning.
-/// Each replacement runs a hook, whose arguments are a closure that calls libc's function, and the program's arguments.
+/// Defines replacements for functions of libc. A pair of brackets holds the names of functions that have equal
+/// arguments and meaning, and share a hook. Each replacement calls the hook. Its first argument is a closure that calls
+/// libc's function, and the others are the arguments that the program passed.
 macro_rules! replace {
     ($([$($name:ident),+] $arguments:tt -> $result:ty => $hook:expr;)+) => {
         $($($crate::io::replace_one!($name $arguments -> $result => $hook);)+)+

@@ -1,6 +1,6 @@
-//! The library that `highwater trace record` loads into the recorded program by `LD_PRELOAD`. It stands in front of the
-//! functions of libc that concern files and mappings, passes each call on unchanged, and writes what it did into a ring
-//! of memory shared with the recorder.
+//! The library that `highwater trace record` loads into the recorded program by `LD_PRELOAD`. It replaces the functions
+//! of libc that concern files and mappings. Each replacement passes its call on to libc unchanged, and records what the
+//! call did in a ring of memory that it shares with the recorder.
 //!
 //! - [`wire`]: the layout of the ring, known to both sides; [`ring`]: its writer.
 //! - [`files`]: what the descriptors of the process are; [`io`], [`names`], [`stdio`]: the calls about them; [`paths`]: the

@@ -74,8 +74,8 @@ static BOUNDS: [AtomicUsize; 2] = [AtomicUsize::new(usize::MAX), AtomicUsize::ne
 
 /// A guard that gives access to the table of mappings and unlocks it when dropped.
 pub struct Locked {
-    /// The signal mask to restore when the table is unlocked; `None` within a signal handler, which leaves the mask as
-    /// it is.
+    /// The signal mask to restore when the table is unlocked. `None` if a signal handler has locked the table, which
+    /// does not change the mask.
     signals: Option<u64>,
 }
 
@@ -87,7 +87,8 @@ pub fn lock() -> Locked {
     Locked { signals }
 }
 
-/// Locks the table of mappings within a signal handler during which all signals are blocked.
+/// Locks the table of mappings for the calling signal handler. Blocks no signals, because all signals must already be
+/// blocked while the handler runs.
 pub fn lock_in_handler() -> Locked {
     take();
     Locked { signals: None }
@@ -185,7 +186,7 @@ pub fn of_interest(at: usize, len: usize) -> Option<Range<usize>> {
     (len > 0 && range.start < high && range.end > low && ring().is_some()).then_some(range)
 }
 
-/// Replaces `mmap` under its two names.
+/// Defines the functions that replace `mmap` and `mmap64` of the C library.
 macro_rules! mmaps {
     ($($name:ident),+) => {
         $(
@@ -304,8 +305,8 @@ fn advice_of(code: c_int) -> Option<u16> {
     }
 }
 
-/// Records advice on mappings (`madvise`). After `MADV_DONTNEED`, closes the pages of a private mapping, because the
-/// next access reads them from the file again.
+/// Records advice on mappings (`madvise`). After `MADV_DONTNEED`, makes the pages of a private mapping inaccessible.
+/// The next access to such a page reads it from the file again, and this access is then recorded.
 fn advise(call: &dyn Fn() -> c_int, at: Address, len: usize, code: c_int) -> c_int {
     const POPULATE: Range<c_int> = 22..24;
     if POPULATE.contains(&code) {

@@ -42,7 +42,8 @@ opens! {
     [openat, openat64, __openat_2, __openat64_2](folder);
 }
 
-/// Records that a file was opened as the descriptor `fd`.
+/// Records that a file was opened as the descriptor `fd`, unless `fd` is negative because the call failed. Returns
+/// `fd`.
 fn note(fd: c_int, flags: c_int, name: Name) -> c_int {
     if fd >= 0 {
         quietly(|| {

@@ -21,7 +21,7 @@ const FAULT: c_int = 11;
 /// Largest size, bytes, of a writable shared mapping whose page touches are not recorded. A mapping this small may hold
 /// locks (futexes), which the kernel itself accesses, so its pages must stay accessible.
 const LOCKS_BYTES: usize = 64 << 10;
-/// Upper bound of [`LIMIT`], pages.
+/// Number of places in the table of open (accessible) pages. [`LIMIT`] is less than this.
 const OPEN_MAX: usize = 1 << 16;
 
 /// Largest number of pages that may be open (accessible) at a time; 0: accesses to mappings are not recorded.
@@ -90,7 +90,7 @@ pub fn close(range: &Range<usize>) {
     unsafe { sys::mprotect(range.start, range.end - range.start, 0) };
 }
 
-/// Gives pages the protection `prot`, which the program chose for them.
+/// Makes pages accessible again, with the protection `prot` that the program chose for them.
 pub fn open_all(range: &Range<usize>, prot: c_int) {
     // SAFETY: the range is a mapping of the program, with its own protection.
     unsafe { sys::mprotect(range.start, range.end - range.start, prot) };
@@ -152,7 +152,8 @@ impl Open {
         (self.count, self.pages) = (0, 0);
     }
 
-    /// Removes the pages of `range` from the list of open pages, so that they are not closed again.
+    /// Removes the pages of `range` from the list of open (accessible) pages, so that they stay open when the others
+    /// are closed again.
     fn forget(&mut self, range: &Range<usize>) {
         for place in &mut self.ranges[..self.count] {
             if range.start <= place.0 && place.0 + place.1 * PAGE <= range.end {
@@ -163,8 +164,8 @@ impl Open {
     }
 }
 
-/// Opens the closed pages of a buffer that a system call is about to access. The call would otherwise fail with EFAULT
-/// instead of a fault.
+/// Restores access to the protected (*closed*) pages of a buffer that a system call is about to access. Otherwise the
+/// call would fail with EFAULT: a kernel access to such a page raises no signal that the shim could handle.
 pub fn admit(at: usize, len: usize, is_write: bool) {
     if !is_on() {
         return;
@@ -180,7 +181,8 @@ pub fn admit(at: usize, len: usize, is_write: bool) {
     });
 }
 
-/// Opens the closed pages of all buffers of a scattered transfer (`readv`).
+/// Restores access to the protected (*closed*) pages of all buffers of a scattered transfer (`readv`), as [`admit`]
+/// does for one buffer.
 pub fn admit_parts(parts: *const Part, count: c_int, is_write: bool) {
     if !is_on() || parts.is_null() {
         return;
@@ -192,7 +194,8 @@ pub fn admit_parts(parts: *const Part, count: c_int, is_write: bool) {
     }
 }
 
-/// Opens the closed pages that hold a path, before a system call reads the path.
+/// Restores access to the protected (*closed*) pages that hold a path. Called before a system call that reads the path,
+/// which would otherwise fail with EFAULT.
 pub fn admit_text(text: *const c_char) {
     if is_on() {
         admit(text as usize, 4096, false);

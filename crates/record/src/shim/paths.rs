@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 /// Number of folders whose paths are kept. The first one is the working directory.
 const FOLDERS: usize = 64;
 const PATH_MAX: usize = 1024;
-/// The value of [`Folder::fd`] if the entry is empty.
+/// The value of [`Folder::fd`] in an entry of [`REMEMBERED`] that is free.
 const NONE: c_int = -1;
 
 struct Folder {

@@ -22,7 +22,7 @@ unsafe extern "C" {
     fn strdup(text: *const c_char) -> *mut c_char;
 }
 
-/// Starts recording in this process. The loader calls this before the program's own code.
+/// Starts to record this process. The dynamic loader calls this function before the program's own code runs.
 unsafe extern "C" fn load() {
     quietly(|| {
         ring::open();
@@ -116,10 +116,10 @@ macro_rules! ends {
 
 ends!(_exit, _Exit);
 
-/// Returns the texts of a list that ends with null.
+/// Returns the C strings of a list that ends with a null pointer.
 ///
 /// # Safety
-/// The list is one of C strings, or null.
+/// `list` must be null, or point to a list of pointers to C strings whose last pointer is null.
 unsafe fn texts(list: Texts) -> impl Iterator<Item = *const c_char> + Clone {
     let mut at = list;
     std::iter::from_fn(move || {
@@ -140,15 +140,17 @@ fn starts_with(text: *const c_char, start: &[u8]) -> bool {
     unsafe { CStr::from_ptr(text) }.to_bytes().starts_with(start)
 }
 
-/// The environment of a new program. If this library had to change the environment, the list lies in memory of its own.
+/// The environment of a new program. `list` is the caller's list or, if this library had to change the list, a copy in
+/// newly mapped memory. `bytes` is the size of the copy, or 0 if there is none.
 struct Environment {
     list: Texts,
     bytes: usize,
 }
 
 impl Environment {
-    /// Returns the environment of a new program. Adds the environment variables of this library if they are missing.
-    /// Leaves them out if the recorder does not read the ring any more.
+    /// Returns the environment with which a new program is started: `list`, with the environment variables of this
+    /// library added if they are missing. If the recorder does not read the ring any more, these variables are left
+    /// out.
     fn of(list: Texts) -> Self {
         let settings = SETTINGS.each_ref().map(|place| place.load(Ordering::Relaxed).cast_const());
         if settings.contains(&std::ptr::null()) {
@@ -214,8 +216,8 @@ fn tell_exec(path: Path) {
     });
 }
 
-/// Replaces functions that make this process run another program (`exec`). The caller passes the environment of the
-/// program.
+/// Defines the shim's replacements for the `exec` functions whose caller passes an environment, such as `execve`. Such
+/// a function makes this process run another program.
 macro_rules! execs {
     ($($name:ident($($argument:ident: $type:ty),*; $path:ident $(, $flags:ident)?);)+) => {
         $(
@@ -258,7 +260,7 @@ unsafe extern "C" fn execvp(path: Path, arguments: Texts) -> c_int {
     unsafe { execvpe(path, arguments, environ) }
 }
 
-/// Replaces the two functions that start a program in a new process.
+/// Defines the shim's replacements for `posix_spawn` and `posix_spawnp`, which start a program in a new process.
 macro_rules! spawns {
     ($($name:ident),+) => {
         $(

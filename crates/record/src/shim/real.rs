@@ -8,7 +8,8 @@ unsafe extern "C" {
     fn abort() -> !;
 }
 
-/// Finds the function of this name in the libraries after this one (`RTLD_NEXT`).
+/// Returns the address of the function `name` in the libraries that are searched after this one (`RTLD_NEXT`). If none
+/// has the function, aborts the process.
 pub fn find(name: &std::ffi::CStr) -> usize {
     // SAFETY: the name is a C string; -1 is RTLD_NEXT.
     let found = unsafe { dlsym(usize::MAX as *mut c_void, name.as_ptr()) };
@@ -32,7 +33,8 @@ pub fn set_errno(value: c_int) {
     unsafe { *__errno_location() = value };
 }
 
-/// Returns what libc would return for the kernel's result, and sets `errno`.
+/// Converts the result of a raw system call to the result of libc's function: for a negative error number, returns -1
+/// and sets `errno`.
 pub fn result(of_kernel: isize) -> isize {
     if (-4095..0).contains(&of_kernel) {
         set_errno(-of_kernel as c_int);
@@ -41,7 +43,8 @@ pub fn result(of_kernel: isize) -> isize {
     of_kernel
 }
 
-/// Returns the function of libc that this library replaces under the same name, with the type.
+/// Returns libc's function `$name` as a function pointer of the type `$type`. This library defines a function of the
+/// same name, which programs call instead of libc's.
 macro_rules! real {
     ($name:ident: $type:ty) => {{
         static FOUND: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);

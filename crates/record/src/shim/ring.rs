@@ -1,5 +1,5 @@
-//! Writes events into the ring that the recorder reads. Also has the state of the whole process: its number and the
-//! ring.
+//! Writes the events of a recorded process into the ring that the recorder reads. Also keeps two facts about the whole
+//! process: its number and the address of its ring.
 
 use crate::sys;
 use crate::wire::{Blind, Event, HEADER_BYTES, Header, Kind, MAGIC, SLOT_BYTES, Slot, TEXT_BYTES, flag, text_slots};
@@ -77,7 +77,8 @@ pub fn open() {
     sys::close(fd);
 }
 
-/// Begins the tables of this process, after the library was loaded or the process forked.
+/// Notes the number of this process, and records that it started ([`Kind::Start`]). Called after the library was
+/// loaded, and in the child after a fork.
 pub fn begin_process() {
     let process = sys::process();
     PROCESS.store(process, Ordering::Relaxed);
@@ -131,7 +132,7 @@ pub fn emit_range(kind: Kind, flags: u16, offset: u64, len: u64, handle: u32) {
     }
 }
 
-/// Records an event with a text, which is the parts in `text` joined in order.
+/// Records an event with a text. The parts of this text are in `text`, and are joined in order.
 pub fn emit_text(kind: Kind, flags: u16, offset: u64, len: u32, handle: u32, text: &[&[u8]]) {
     let Some(ring) = ring() else { return };
     let thread = thread(ring);
@@ -181,8 +182,8 @@ fn write(ring: &Header, event: &Event, text: &[&[u8]]) {
     }
 }
 
-/// Waits until the slots before the number `end` are free. Returns `false`, with the ring closed, if the recorder has
-/// stopped reading.
+/// Waits until all slots with numbers below `end` are free, and returns `true`. Returns `false` if the ring is closed.
+/// If the recorder has stopped reading, this function closes the ring.
 fn has_room(ring: &Header, end: u64, slots: u64) -> bool {
     let is_free = || end <= ring.tail.load(Ordering::Acquire) + slots;
     while !is_free() {

@@ -45,8 +45,8 @@ fn pending(stream: Stream) -> usize {
     unsafe { ((*stream).write_at as usize).saturating_sub((*stream).write_base as usize) }
 }
 
-/// Returns the descriptor and the file description of a stream; `None` if the file is not recorded. Notes that stdio
-/// uses the file.
+/// Returns the descriptor of a stdio stream, and the open file description behind it; `None` if the file is not
+/// recorded. Also notes in the description that stdio uses the file.
 fn file_of(stream: Stream) -> Option<(c_int, &'static Description)> {
     // SAFETY: the caller's stream.
     let fd = unsafe { fileno(stream) };
@@ -72,9 +72,9 @@ fn read<T>(call: &dyn Fn() -> T, stream: Stream, wanted: usize) -> T {
     result
 }
 
-/// Makes `call`, a call of stdio that reads from a stream. `taken` gets the result of the call, and returns the number
-/// of bytes read, if known. If the stream's buffer held fewer bytes, stdio has read from the file, and the read is
-/// recorded.
+/// Makes `call`, a call of stdio that reads from a stream. `taken` returns the number of bytes that the call has read,
+/// from the call's result; `None` if the result does not tell. If this number is unknown, or larger than the number of
+/// bytes in the stream's buffer before the call, stdio has read from the file, and the read is recorded.
 fn read_some<T>(call: &dyn Fn() -> T, stream: Stream, taken: impl Fn(&T) -> Option<usize>) -> T {
     let before = readable(stream);
     let result = call();
@@ -84,8 +84,9 @@ fn read_some<T>(call: &dyn Fn() -> T, stream: Stream, taken: impl Fn(&T) -> Opti
     result
 }
 
-/// Makes `call`, a call of stdio that writes `bytes` bytes to a stream. If the stream's buffer did not simply grow by
-/// `bytes` bytes, stdio has written to the file, and the write is recorded.
+/// Makes `call`, a call of stdio that writes `bytes` bytes to a stream, and returns its result. Normally the bytes only
+/// go to the stream's buffer, and nothing is recorded. If the buffer holds another number of bytes than before plus
+/// `bytes`, stdio has written to the file, and this write is recorded.
 fn write<T>(call: &dyn Fn() -> T, stream: Stream, bytes: usize) -> T {
     let before = pending(stream);
     let result = call();
@@ -251,8 +252,8 @@ fn seek<T>(call: &dyn Fn() -> T, stream: Stream) -> T {
     result
 }
 
-/// Handles the orderly end of the process: writes the buffers of stdio, and records the transfers that are not recorded
-/// yet.
+/// Does the work that is left when the process exits by itself: writes the buffers of stdio, and records the transfers
+/// that are not recorded yet.
 pub fn end() {
     if ring().is_none() || is_borrowed() {
         return;

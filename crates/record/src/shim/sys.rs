@@ -233,10 +233,10 @@ pub unsafe fn mremap(at: *mut c_void, old: usize, new: usize, flags: c_int, to: 
     unsafe { call(number::MREMAP, [at as usize, old, new, flags as usize, to as usize, 0]) }
 }
 
-/// Changes the protection of memory. Returns what the kernel returns.
+/// Changes the protection of the memory at `at` by the system call `mprotect`. Returns what the kernel returns.
 ///
 /// # Safety
-/// As for `mprotect`.
+/// No code may rely on an access to this memory that `prot` forbids.
 pub unsafe fn mprotect(at: usize, len: usize, prot: c_int) -> isize {
     // SAFETY: the caller's promise.
     unsafe { call(number::MPROTECT, [at, len, prot as usize, 0, 0, 0]) }
@@ -249,7 +249,7 @@ pub fn sleep_ns(ns: u64) {
     unsafe { call(number::NANOSLEEP, [time.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// Blocks all signals of this thread but SIGSEGV and SIGBUS. Returns the mask before.
+/// Blocks all signals of this thread except SIGSEGV and SIGBUS. Returns the previous signal mask.
 pub fn block_signals() -> u64 {
     let (all, mut before) = (!(1u64 << 10 | 1 << 6), 0u64);
     let (new, old) = ((&raw const all) as usize, (&raw mut before) as usize);

@@ -10,7 +10,7 @@ use std::path::Path;
 const HEAD: usize = 16;
 const COMMIT_MASK: u64 = (1 << 20) - 1;
 
-/// The buffer of a CPU.
+/// The trace buffer that the kernel keeps for one CPU.
 #[derive(Debug)]
 pub struct Buffer {
     file: File,
@@ -47,7 +47,7 @@ impl Buffer {
     }
 }
 
-/// Calls `each` with the time and the bytes of each event of a page.
+/// Calls `each` for each event in a page of a trace buffer, with the event's time and bytes.
 fn events(page: &[u8], mut each: impl FnMut(u64, &[u8])) {
     const PADDING: u32 = 29;
     const TIME_EXTEND: u32 = 30;

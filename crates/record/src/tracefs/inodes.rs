@@ -1,4 +1,4 @@
-//! Finds the files behind the inodes that the kernel's events name.
+//! Finds the path and size of a file by its inode number, which is all that the kernel's events state.
 
 use crate::files::Device;
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The path and size of a file that an inode number names.
+/// The path and size of a file that was found by its inode number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The path; empty if it is not known.
+    /// The path of the file; empty if the path is not known.
     pub name: Vec<u8>,
     /// The file's size, bytes.
     pub bytes: u64,
@@ -70,7 +70,7 @@ fn parts(device: u64) -> Device {
     [rustix::fs::major(device), rustix::fs::minor(device)]
 }
 
-/// Opens the root of the file system of a device.
+/// Opens a mount point of the file system on a device; `None` if it is not mounted or cannot be opened.
 fn mount_of(device: Device) -> Option<File> {
     let text = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let wanted = crate::files::text_of(device);

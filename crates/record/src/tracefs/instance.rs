@@ -116,7 +116,8 @@ fn said(path: &Path, error: &io::Error) -> String {
     format!("cannot trace: {}: {}", path.display(), kit::input::why(error))
 }
 
-/// Finds tracefs, or mounts it where nobody else sees it.
+/// Returns the path of tracefs. If tracefs is not mounted, mounts it without a place in the file system, and also
+/// returns the mount. It is unmounted when the returned descriptor is closed.
 fn root() -> Result<(PathBuf, Option<OwnedFd>), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("the kernel's tracing is for root alone; a command can be recorded without it".to_owned());
@@ -135,7 +136,8 @@ fn root() -> Result<(PathBuf, Option<OwnedFd>), String> {
     Ok((PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), mount.as_raw_fd())), Some(mount)))
 }
 
-/// Removes instances of recorders that were killed.
+/// Removes the tracefs instances that recorders left behind when they were killed: those whose names have the number of
+/// a process that does not exist any more.
 fn remove_abandoned(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -12,14 +12,14 @@ const LOOK_AGAIN_US: u64 = 10_000;
 /// Pseudo device of the kernel, whose inodes are block devices.
 pub const BLOCK_DEVICES: Device = [0, 3];
 
-/// An event of the kernel.
+/// One tracepoint event, as the kernel recorded it in its trace buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Time of the event, ns since the recording began.
     pub time_ns: u64,
     /// The kind of the event.
     pub what: What,
-    /// The thread that caused the event, by its number in the system.
+    /// Thread ID of the thread that caused the event.
     pub thread: u32,
     /// Values of the event's fields, in the order of their names in [`super::layout::EVENTS`].
     pub values: [u64; FIELDS_MAX],
@@ -30,16 +30,19 @@ pub struct Event {
 /// An activity of a task that the task's next event may continue.
 #[derive(Clone, Copy, Debug)]
 enum Open {
-    /// A read up to the page `end`, whose last step began at the page `start`.
+    /// A read of pages up to the page `end`. The kernel reports it in several steps; the latest step so far begins at
+    /// the page `start`.
     Read { file: u32, start: u64, end: u64 },
-    /// A write up to the byte `end`, whose last step began at the byte `start`.
+    /// A write up to the byte `end`. The kernel reports it in several steps; the latest step so far begins at the byte
+    /// `start`.
     Write { file: u32, start: u64, end: u64 },
-    /// Fault-around that has mapped pages up to the page `end`. A fault event may follow, which names the page that was
-    /// touched.
+    /// A fault-around, which has mapped the pages up to and including page `end`. The next event may be the fault
+    /// itself, which names the page that was touched.
     Around { request: Request, end: u64 },
 }
 
-/// The state that follows from the kernel's events: files, tasks, and accesses that may continue.
+/// The state of a recording, as the kernel's events give it so far: files, tasks, and accesses that later events may
+/// extend.
 #[derive(Debug)]
 pub struct Kernel {
     /// The files that appeared in events so far.
@@ -58,7 +61,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Creates the state before the first event.
+    /// Returns the state of a recording of which no event was handled yet.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -220,8 +223,8 @@ impl Kernel {
         }
     }
 
-    /// Returns the record's number of a file. The first event that names a file counts as the opening of the file.
-    /// `None` if the kernel makes the file when it is read.
+    /// Returns the number that the record gives to a file. If `event` is the first that names the file, also records
+    /// that the file was opened. Returns `None` for a file whose contents the kernel makes when they are read.
     fn file<E>(
         &mut self,
         event: &Event,
@@ -271,7 +274,7 @@ impl Kernel {
     }
 }
 
-/// Returns the major and the minor number of a device as the kernel keeps them.
+/// Splits `packed`, a device number as the kernel stores it (`dev_t`), into the major and the minor number.
 #[must_use]
 pub const fn device(packed: u64) -> Device {
     [(packed >> 20) as u32, (packed & 0xf_ffff) as u32]
@@ -299,7 +302,7 @@ mod tests {
         found
     }
 
-    /// A kernel's file of eight pages.
+    /// Returns a kernel in whose table of files one file is entered: inode 7, with a size of 8 pages minus 100 bytes.
     fn with_file() -> Kernel {
         let mut kernel = Kernel::new();
         kernel.files.enter(device(DEVICE), 7, 0, 8 * PAGE_BYTES - 100, b"/f");

@@ -15,7 +15,7 @@ pub enum What {
     Write,
     /// A buffer of a block device is used, for example metadata of a file system.
     Block,
-    /// `fsync`.
+    /// A file is synced (`fsync`).
     Sync,
     /// A file was deleted.
     Delete,
@@ -47,14 +47,14 @@ pub const EVENTS: [(What, &str, &[&str]); 11] = [
 /// Largest number of fields that are read from one event.
 pub const FIELDS_MAX: usize = 4;
 
-/// The place of a field: its first byte and its size.
+/// The place of a field within the bytes of an event: the offset of the field's first byte, and the field's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     at: usize,
     bytes: usize,
 }
 
-/// The layout of an event.
+/// The layout of a trace event: where its fields lie in a record of the kernel's trace buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The kind of the event.
@@ -63,12 +63,12 @@ pub struct Layout {
     task: Place,
 }
 
-/// The layouts of the events that are recorded, by the number that the kernel gave to each event.
+/// The layout of each kind of event that is recorded, by the ID that the kernel gave to the event's tracepoint.
 pub type Layouts = HashMap<u16, Layout>;
 
 impl Layout {
-    /// Reads the layout of an event from its file `format`. Also returns the event's number. Returns `None` if a field
-    /// is missing or has an unexpected size.
+    /// Returns an event's ID and the layout of its records, read from `format`, the text of the event's file of this
+    /// name. Returns `None` if the ID or a field is missing, or a field has an unexpected size.
     #[must_use]
     pub fn of_format(what: What, fields: &[&str], format: &str) -> Option<(u16, Self)> {
         let number = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok())?;
@@ -93,8 +93,8 @@ impl Layout {
         (self.places.each_ref().map(of), of(&self.task) as u32)
     }
 
-    /// Returns the text to which the event's first field refers. The field holds the offset and the length of the text
-    /// within the event.
+    /// Returns the text of the event's first field, a string of variable length (`__data_loc`). The field itself holds
+    /// the offset and the length of the text within the event.
     #[must_use]
     pub fn text<'a>(&self, event: &'a [u8]) -> &'a [u8] {
         let place = self.values(event).0[0];

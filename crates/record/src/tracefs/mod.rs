@@ -30,7 +30,7 @@ use std::process::Command;
 /// Largest number of pages of events that are read from the buffer of a CPU at a time.
 const PAGES_MAX: usize = 4096;
 
-/// A running recording by the kernel's tracing (tracefs).
+/// A recording in progress, made by the kernel's tracing (tracefs).
 #[derive(Debug)]
 pub struct Tracefs {
     // Closed before the instance is removed.
@@ -43,7 +43,7 @@ pub struct Tracefs {
     waiting: Vec<Event>,
     /// Threads that are traced.
     threads: BTreeSet<u32>,
-    /// `true` if the kernel has the trace events of the file systems.
+    /// `true` if the kernel has the trace events of the file systems, by which writes are recorded.
     has_writes: bool,
     lost: u64,
 }
@@ -112,7 +112,7 @@ impl Tracefs {
         }
     }
 
-    /// Reads what the buffers of all CPUs hold. Returns the number of events.
+    /// Reads the events in the trace buffers of all CPUs into `waiting`. Returns the number of events read.
     fn fill(&mut self) -> io::Result<u64> {
         let before = self.waiting.len();
         for buffer in &mut self.buffers {

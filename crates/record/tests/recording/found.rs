@@ -7,10 +7,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 use trace::{Operation, Trace};
 
-/// The requests that concern files of a folder: `read name 0+4096`.
+/// The recorded requests that concern files in the test's folder, and two more results of the recording.
 #[derive(Debug)]
 pub struct Found {
-    /// A line for each request.
+    /// A line for each request, such as `read name 0+4096` (operation, file name, offset, length).
     pub lines: Vec<String>,
     /// Operation, file name, offset and length of each request.
     pub requests: Vec<(Operation, String, u64, u64)>,
@@ -25,7 +25,7 @@ pub fn output(folder: &TempDir) -> PathBuf {
     folder.path().join("record.hwtrace")
 }
 
-/// Records a command with changed options.
+/// Records the command `words` with the default options of these tests, after `change` has changed them.
 pub fn record(folder: &TempDir, words: &[&str], change: impl FnOnce(&mut Options)) -> Result<Recorded, Error> {
     let mut options = Options {
         target: Target::Command(words.iter().map(|word| (*word).to_owned()).collect()),

@@ -19,7 +19,8 @@ fn permitted(found: Result<record::Recorded, Error>) -> Option<record::Recorded>
     }
 }
 
-/// A folder on a file system with a disk, where the page cache has pages of files.
+/// Returns a new folder in the build's folder, so that its files are on a disk's file system and are read through the
+/// kernel's page cache.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Records this test binary itself: it is started again, and does what an environment variable names.
+//! Tests that record a second process of this test binary. An environment variable names the action of that process.
 
 use crate::found::{Found, record};
 use record::Means;
@@ -213,8 +213,8 @@ fn nothing_of_several_threads_is_lost() {
     assert!(found.tasks >= 5, "{}", found.tasks);
 }
 
-/// Forks a child that reads bytes at the file position that it shares with its parent, and then calls `_exit`. The
-/// child makes no other calls, because these two are safe after a fork.
+/// Reads 3 bytes of a file, forks a child that reads the next 4 and ends, and then reads 5. Parent and child share the
+/// file position. The child calls only `read` and `_exit`, because other calls might not be safe after a fork.
 fn fork(folder: &Path) {
     let path = CString::new(folder.join("a").as_os_str().as_bytes()).unwrap();
     let mut byte = [0_u8; 8];

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// The kind of a zone. A request tries the highest zone that it may use first, and then lower zones.
+/// The kind of a zone. A request first tries the highest zone that it may use, and then lower zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ZoneKind {
     /// Memory that the oldest devices can address: 16 MiB on x86, up to 1 GiB elsewhere, and all low memory on some
@@ -60,7 +60,7 @@ pub enum Mobility {
     /// Pages that the kernel itself uses and that can be neither moved nor reclaimed. They cannot be placed in CMA,
     /// because CMA must be emptied on demand.
     Unmovable,
-    /// Pages of caches that can shrink.
+    /// Pages of the kernel's caches, such as inodes, which reclaim can shrink.
     Reclaimable,
     /// Pages of programs and files. Only these may be placed in CMA.
     Movable,

@@ -6,7 +6,7 @@ use super::line::Line;
 /// The killer of a process: a program in user space, or the kernel, whose kill a program in user space reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Killer {
-    /// `systemd-oomd`, which decides by the PSI of a cgroup, or by memory and swap.
+    /// `systemd-oomd`, which decides by the PSI of a cgroup, or by the use of memory and swap.
     SystemdOomd,
     /// `earlyoom`, which decides by available memory and free swap.
     Earlyoom,
@@ -15,7 +15,7 @@ pub enum Killer {
     /// The kernel, which killed a process of a container at the container's limit, or because the whole node was out of
     /// memory. Kubernetes reports such a kill.
     OfContainer,
-    /// The kernel, which killed a process of a unit. `systemd` reports such a kill.
+    /// The kernel. The killed process belonged to a unit of `systemd`, which reports the kill.
     OfUnit,
 }
 

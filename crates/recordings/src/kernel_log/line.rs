@@ -11,7 +11,7 @@ pub struct Line<'a> {
     pub number: usize,
     /// The time as the log has it; none if the line has no time.
     pub at: Option<&'a str>,
-    /// The kernel's message.
+    /// The kernel's message: the line without what loggers put before it.
     pub text: &'a str,
 }
 
@@ -30,7 +30,8 @@ pub fn has_time(line: &str) -> bool {
     strip(line).0.is_some()
 }
 
-/// Largest number of words before `kernel:`. They are a time of up to five words, a facility and a host.
+/// Largest number of words that a logger's prefix may have before `kernel:`. The words are a time of up to five words,
+/// a facility and a host; one more word is accepted.
 const WORDS_BEFORE_MAX: usize = 8;
 
 /// Splits a line into its time and its text.
@@ -67,8 +68,9 @@ fn level(text: &str) -> Option<&str> {
     (facility.trim_end() == "kern" && LEVELS.contains(&level.trim())).then_some(after)
 }
 
-/// Returns the text after a bracket with a time or a task, such as `[   12.3]` or `[T12]`, and the time if the bracket
-/// has one. Returns none for any other bracket, such as the one of a process in a table, whose number has no point.
+/// If `text` begins with a bracket that has a time or a task, such as `[ 12.3]` or `[T12]`, returns the time, if it is
+/// one, and the text after the bracket. Returns none for any other bracket, such as that of a process in a table, whose
+/// number has no decimal point.
 fn bracket(text: &str) -> Option<(Option<&str>, &str)> {
     let (inside, after) = text.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
@@ -111,8 +113,9 @@ fn is_iso_time(word: &str) -> bool {
         && word.contains(':')
 }
 
-/// Returns the time at the start of a logger's prefix. The time ends with the first word that begins with a digit and
-/// has a colon; none if none of the first six words does.
+/// Returns the time with which a logger's prefix `before` begins, such as `Nov 29 05:45:31`. It consists of all words
+/// up to the first that begins with a digit and contains a colon. Returns `None` if the first six words include no such
+/// word.
 fn time_of(before: &str) -> Option<&str> {
     let mut end = 0;
     for piece in before.split_inclusive(' ').take(6) {

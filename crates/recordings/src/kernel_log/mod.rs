@@ -19,7 +19,7 @@ use killers::{Eviction, Killers};
 use line::{Line, lines};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Numbers by the names that the kernel printed.
+/// The numbers of a report in the log, each by the name that the kernel printed for it.
 pub type Numbers = BTreeMap<String, u64>;
 
 /// The contents of a log.
@@ -108,7 +108,7 @@ pub struct Report {
     pub has_panicked: bool,
 }
 
-/// The part of a report about a cgroup.
+/// The part of a memory report that describes the cgroup at its limit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupReport {
     /// The path of the cgroup whose limit was reached; none if the log does not name it.
@@ -132,7 +132,7 @@ pub struct Limit {
     pub failures: u64,
 }
 
-/// A zone as a report shows it.
+/// The state of a zone, as an out-of-memory report shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneReport {
     /// The zone's node.
@@ -149,7 +149,8 @@ pub struct ZoneReport {
 }
 
 impl ZoneReport {
-    /// Returns the size named `name`, KiB; 0 if unknown.
+    /// Returns one of the zone's sizes, KiB, by its name in the report, such as `min`. Returns 0 if the report does not
+    /// have it.
     #[must_use]
     pub fn kib(&self, name: &str) -> u64 {
         self.kib.get(name).copied().unwrap_or(0)
@@ -231,14 +232,14 @@ pub struct Blocked {
     pub is_in_reclaim: bool,
 }
 
-/// A report of the kernel that one task occupied a CPU for too long.
+/// A message in which the kernel reports a task that occupied a CPU for too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// The number of the line that reports the CPU, from 1.
     pub line: usize,
     /// The task's name and number.
     pub task: String,
-    /// Time for which the task ran, s.
+    /// Time for which the task kept the CPU before the report, s.
     pub seconds: u64,
     /// True if the task's stack trace has functions of reclaim, or if the task is kswapd or kcompactd.
     pub is_in_reclaim: bool,
@@ -296,7 +297,7 @@ impl Report {
     }
 }
 
-/// Texts that mark a kernel log's lines about memory.
+/// Texts by which a line of a kernel log is recognised as one about memory.
 const SIGNS: [&str; 10] = [
     " invoked oom-killer:",
     "page allocation failure",
@@ -316,8 +317,8 @@ pub fn tells(line: &str) -> bool {
     SIGNS.iter().chain(&killers::SIGNS).any(|sign| line.contains(sign))
 }
 
-/// Returns whether a line certainly belongs to a kernel log that began before it: the line has a time, or is part of a
-/// report.
+/// Returns whether a line that follows lines of a kernel log certainly belongs to this log: the line has a time, or is
+/// part of a report.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     let mut words = line.split_whitespace();
@@ -561,7 +562,8 @@ impl Reader {
     }
 }
 
-/// Returns the part of a text before the parenthesis that closes a name. The name may itself contain parentheses.
+/// Returns the name with which `text` begins, up to the parenthesis after it. The opening parenthesis is not part of
+/// `text`. The name may itself contain parentheses.
 fn name_in_parentheses(text: &str) -> Option<&str> {
     let end = [") total-vm", ") score", "), UID", ") vsz"].iter().filter_map(|end| text.find(end)).min();
     end.or_else(|| text.find(')')).map(|end| &text[..end])
@@ -671,8 +673,8 @@ fn slab(report: &mut Report, text: &str) -> bool {
     true
 }
 
-/// Reads a line from the table of processes: `[  456]     0   456     2662      331    53248        0             0
-/// udevd`.
+/// Reads a line of the table of processes that the OOM killer prints, such as
+/// `[  456]     0   456     2662      331    53248        0             0 udevd`.
 fn task(text: &str, columns: &[String]) -> Option<Task> {
     let (pid, rest) = text.strip_prefix('[')?.split_once(']')?;
     let pid = pid.trim().parse().ok()?;
@@ -708,8 +710,8 @@ fn huge_pages(text: &str) -> Option<HugePages> {
     Some(HugePages { total: of("hugepages_total=")?, free: of("hugepages_free=").unwrap_or(0), size_kib })
 }
 
-/// Adds the sizes or free blocks of a zone from a line to the report. Returns the zone's node and kind; none if the
-/// line is not about a zone.
+/// Reads a line that states the sizes or the free blocks of a zone, and adds them to `report`. Returns the zone's node
+/// and kind; none if the line is not about a zone.
 fn zone(report: &mut Report, text: &str) -> Option<(u32, ZoneKind)> {
     let (node, rest) = match text.strip_prefix("Node ") {
         Some(rest) => rest.split_once(' ').and_then(|(node, rest)| Some((node.parse().ok()?, rest)))?,

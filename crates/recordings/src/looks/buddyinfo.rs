@@ -41,7 +41,7 @@ impl Look for Buddyinfo {
 /// The free blocks in `/proc/pagetypeinfo`, summed over migrate types.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pagetypeinfo {
-    /// The sums of free blocks.
+    /// Numbers of free blocks of each zone and order, summed over migrate types.
     pub blocks: Buddyinfo,
     /// Node, zone and migrate type of each line that was added to the sums.
     met: Vec<(u32, String, String)>,
@@ -59,7 +59,7 @@ pub fn begins_types(line: &str) -> bool {
         || line.starts_with("Pages per block:")
 }
 
-/// Returns whether a line may belong to `/proc/pagetypeinfo`, if earlier lines certainly do.
+/// Returns whether a line that follows lines of `/proc/pagetypeinfo` may belong to the same file.
 #[must_use]
 pub fn holds_types(line: &str) -> bool {
     begins_types(line) || line.starts_with("Number of ") || heading(line).is_some()

@@ -23,7 +23,7 @@ pub struct CgroupFiles {
     pub unlimited: Vec<String>,
     /// The contents of `memory.pressure`.
     pub pressure: Pressure,
-    /// The file to which the following lines belong.
+    /// Name of the file that is being read: the lines that follow belong to it. None if no name was found so far.
     file: Option<String>,
 }
 
@@ -49,8 +49,8 @@ const OF_EVENTS: [&str; 6] = ["low", "high", "max", "oom", "oom_kill", "oom_grou
 const FIRST: [[&str; 2]; 5] =
     [["anon", "file"], ["cache", "rss"], ["low", "high"], ["max", "oom"], ["oom_kill_disable", "under_oom"]];
 
-/// Returns whether lines begin a file of a memory cgroup. They do if the first line contains the name of such a file,
-/// or if the first two lines begin with the first two names in such a file.
+/// Returns whether the contents of a file of a memory cgroup begin at the first of `lines`. They do if this line
+/// contains the name of such a file, or if the first two lines begin with the first two names in such a file.
 pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     let Some(line) = lines.next() else { return false };
     if file_of_heading(line).is_some() || named(line).is_some() {
@@ -61,8 +61,8 @@ pub fn begins(lines: &mut dyn Iterator<Item = &str>) -> bool {
     FIRST.iter().any(|names| *names == [&*first, &*second])
 }
 
-/// Returns whether a line may belong to a file of a memory cgroup. A line of PSI belongs to `memory.pressure` if this
-/// file is being read, and otherwise to the computer's own files.
+/// Returns whether a line may belong to a file of a memory cgroup. A line of PSI is such a line only within
+/// `memory.pressure`; elsewhere it belongs to a file of the whole computer.
 #[must_use]
 pub fn holds(line: &str) -> bool {
     pair(line).is_some() || file_of_heading(line).is_some() || named(line).is_some() || pressure::begins(line)
@@ -113,8 +113,8 @@ pub fn file_name(path: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns whether a line may be from a single file of a cgroup that was saved without its name: it has a name and a
-/// number, or only a number or `max`.
+/// Returns whether a line may come from a file of a cgroup (such as `memory.max`) whose name was not saved with it: the
+/// line is a word and a number, a number alone, or `max`.
 #[must_use]
 pub fn is_of_one_file(line: &str) -> bool {
     let line = line.trim();

@@ -1,4 +1,4 @@
-//! Entries in the table of formats for texts about one moment, such as `/proc/meminfo`.
+//! The formats of texts that describe one moment, such as `/proc/meminfo`. Each is an entry of the table of formats.
 
 use super::{
     Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls,
@@ -142,7 +142,7 @@ fn texts<'l>(lines: &'l [Line<'_>]) -> impl Iterator<Item = &'l str> {
     lines.iter().map(|line| &*line.text)
 }
 
-/// Returns whether a line begins or continues a text of kind `L`.
+/// Returns whether a line can belong to a text that the reader `L` reads, as its first line or a later one.
 fn takes<L: Look>(line: &str) -> bool {
     L::default().take(line) == Took::Yes
 }

@@ -6,7 +6,7 @@
 
 use super::{Look, Took, size_kib};
 
-/// The unit of the numbers that `free` prints without a unit.
+/// Unit of the sizes in an output of `free`, if the output names no unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes (`-b`).
@@ -42,7 +42,8 @@ impl Unit {
         }
     }
 
-    /// Returns the unit that a command requests: `free -m`, `free --mebi -s 5`.
+    /// Returns the unit in which a command prints sizes: MiB for `free -m` and `free --mebi -s 5`, KiB for `free`
+    /// without a unit. Returns `None` if the command is not `free`.
     #[must_use]
     pub fn of_command(command: &str) -> Option<Self> {
         let mut words = command.split_whitespace().skip_while(|word| !(*word == "free" || word.ends_with("/free")));
@@ -88,7 +89,7 @@ impl Unit {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Free {
     columns: Vec<Column>,
-    /// The numbers on the line about memory, in the order of [`Free::columns`].
+    /// The numbers on the line `Mem:`, in the order of [`Free::columns`].
     memory: Vec<Size>,
     swap: Vec<Size>,
     /// Used and free memory from the line `-/+ buffers/cache`. This line counts buffers and cache as free.
@@ -116,9 +117,9 @@ enum Column {
 /// The sizes that `free` printed, KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sizes {
-    /// All memory.
+    /// Total memory (the column `total`).
     pub total: Option<f64>,
-    /// Unused memory.
+    /// Memory that nothing uses (the column `free`).
     pub free: Option<f64>,
     /// Shared memory and tmpfs.
     pub shared: Option<f64>,
@@ -188,7 +189,7 @@ impl Look for Free {
 }
 
 impl Free {
-    /// Returns the numbers that were printed without a unit.
+    /// Returns those sizes in the output of `free` that have no unit, as they were printed.
     #[must_use]
     pub fn bare_numbers(&self) -> Vec<f64> {
         let all = self.memory.iter().chain(&self.swap).chain(&self.without_cache);

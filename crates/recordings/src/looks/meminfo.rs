@@ -61,7 +61,8 @@ impl Look for Meminfo {
 }
 
 impl Meminfo {
-    /// Returns the size in KiB, or the number of huge pages, with this name; none if there is no such line.
+    /// Returns the value on the line called `name`: a size in KiB, or for the `HugePages_` lines a number of huge
+    /// pages. Returns none if there is no such line.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.values.get(name).copied()

@@ -3,7 +3,7 @@
 //!
 //! Each kind of text is a [`Look`]. Its reader is given lines one by one, and says for each whether the line belongs to
 //! the text. A text can therefore be read from a file, from a paste with other lines in between, and from a file with
-//! several such texts. Missing values are none.
+//! several such texts. The value of a figure that is missing in the text is `None`.
 //!
 //! Next: [`meminfo`].
 
@@ -44,7 +44,7 @@ pub enum Told {
     Vmstat(VmstatFile),
     /// The contents of `/proc/zoneinfo`.
     Zoneinfo(Zoneinfo),
-    /// The contents of `/proc/buddyinfo`, or the sums in `/proc/pagetypeinfo`.
+    /// The contents of `/proc/buddyinfo`; or those of `/proc/pagetypeinfo`, summed over migrate types.
     Buddyinfo(Buddyinfo),
     /// The output of `slabtop`, or the contents of `/proc/slabinfo`.
     Slabs(Slabs),
@@ -68,13 +68,13 @@ pub enum Told {
 /// A resource for which the kernel reports PSI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource {
-    /// Memory.
+    /// Memory of the whole computer, as in `/proc/pressure/memory`.
     Memory,
     /// Memory of a cgroup, as in `memory.pressure`.
     MemoryOfGroup,
-    /// Disks.
+    /// Disks, as in `/proc/pressure/io`.
     Io,
-    /// CPUs.
+    /// CPUs, as in `/proc/pressure/cpu`.
     Cpu,
 }
 
@@ -100,19 +100,22 @@ impl Resource {
 pub enum Took {
     /// The line belongs to the text that is being read.
     Yes,
-    /// The line does not belong to any text of the reader's kind.
+    /// The line was not taken: the reader understands one kind of text, such as a copy of `/proc/meminfo`, and the line
+    /// belongs to none.
     No,
     /// The reader did not take the line, because the line begins the next text of the reader's kind.
     Next,
 }
 
-/// A reader of one kind of text that shows the computer at one moment. It reads line by line.
+/// A reader for one kind of text, such as `/proc/meminfo`, that shows the state of a computer at one moment. The text
+/// is read line by line.
 pub trait Look: Default {
     /// Reads a line, if it belongs to the text that is being read. After [`Took::Next`] the line must be given to a new
     /// reader.
     fn take(&mut self, line: &str) -> Took;
 
-    /// Reads the first text of this kind within a longer text. Skips lines of other kinds.
+    /// Reads the first text of the reader's kind within a longer text, and returns the reader with what it has read.
+    /// Skips lines that belong to no text of this kind.
     #[must_use]
     fn of(text: &str) -> Self {
         let mut look = Self::default();

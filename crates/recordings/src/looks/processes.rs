@@ -18,7 +18,7 @@ pub struct Process {
 /// The output of `top` or `ps`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Processes {
-    /// The processes, in the order of the table.
+    /// The processes, in the order in which `top` or `ps` printed them.
     pub all: Vec<Process>,
     /// Total memory, free memory, and buffers plus cache, KiB.
     pub memory_kib: Option<[f64; 3]>,
@@ -60,8 +60,8 @@ fn columns(line: &str) -> Option<Columns> {
 }
 
 /// Reads a line in the head of `top`: `KiB Mem : 16266448 total, 180508 free, 13012344 used, 3073596 buff/cache`, or
-/// from procps 2 `Mem:  16266448k total, 16085940k used, 180508k free, 73596k buffers`. Returns each word with its
-/// size, KiB; none if the line is not about `of`.
+/// from procps 2 `Mem:  16266448k total, 16085940k used, 180508k free, 73596k buffers`. Returns each word after the
+/// colon with its size, KiB. Returns none if the word before the colon is not `of`.
 fn head<'a>(line: &'a str, of: &str) -> Option<Vec<(&'a str, f64)>> {
     let (what, rest) = line.split_once(':')?;
     let mut words = what.split_whitespace().rev();
@@ -150,7 +150,7 @@ fn uptime(line: &str) -> Option<f64> {
     seconds
 }
 
-/// Replaces commas between two digits by points.
+/// Returns `line` with a point in place of each comma that stands between two digits.
 fn decimal_points(line: &str) -> String {
     let bytes = line.as_bytes();
     let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);

@@ -5,7 +5,7 @@ use super::{Look, Took, size_kib};
 /// A swap device or file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Swap {
-    /// The name of the device or file.
+    /// The path of the swap device or swap file.
     pub name: String,
     /// The swap area's size, KiB.
     pub kib: f64,

@@ -42,8 +42,8 @@ const NAMES: [&str; 31] = [
     "hugetlb_",
 ];
 
-/// Prefixes of counters. Every useful part of `/proc/vmstat` has such a counter, and no zone in `/proc/zoneinfo` has
-/// one.
+/// Beginnings of the names of some counters. A text is recognised as `/proc/vmstat` by one of them: every useful part
+/// of `/proc/vmstat` has such a counter, and no zone in `/proc/zoneinfo` has one.
 const COUNTERS: [&str; 6] = ["pgscan_", "pgsteal_", "pgpgin ", "pgfault ", "pswpin ", "allocstall"];
 
 /// Returns whether lines begin a `/proc/vmstat`: all of them may belong to it, and one has a counter that

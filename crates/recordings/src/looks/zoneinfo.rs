@@ -64,7 +64,8 @@ enum Part {
     Marks,
     /// Counters of the node. They stand among the lines of the node's first zone.
     NodeStats,
-    /// Per-CPU lists of free pages. Each list has a line `high`, which is not the zone's mark.
+    /// The part of a zone's text about its per-CPU lists of free pages. A line `high` in this part is a limit of such a
+    /// list, not the zone's high mark.
     Batches,
 }
 

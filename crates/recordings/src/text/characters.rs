@@ -1,4 +1,4 @@
-//! Restores a copied line to the text that the terminal or page showed.
+//! Restores a line that was copied from a terminal or a web page to the text that was shown there.
 
 use std::borrow::Cow;
 

@@ -66,7 +66,9 @@ pub fn decode(file: &str, bytes: Vec<u8>) -> Result<String, Wrong> {
     Ok(text)
 }
 
-/// Returns the function that reads UTF-16 in a text's byte order; none if the text does not begin with UTF-16.
+/// Returns the function that makes a number of the two bytes of a UTF-16 unit, in the text's byte order. The byte order
+/// is found from the byte order mark or from the zero bytes of ASCII characters. Returns none if the text is not
+/// UTF-16.
 fn utf16(start: &[u8]) -> Option<fn([u8; 2]) -> u16> {
     match start {
         [0xff, 0xfe, ..] => return Some(u16::from_le_bytes),

@@ -1,11 +1,11 @@
 //! Lines of a terminal that are not output: prompts, commands, `^C`, and lines that `script` and `watch` add.
 
-/// A line that is not output of a tool.
+/// A line of a terminal that is not output of a tool, such as a prompt with a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// The kind of line.
     pub what: &'static str,
-    /// The command in the line, if there is one.
+    /// The command that was typed in this line, if any.
     pub command: Option<String>,
 }
 
@@ -128,9 +128,9 @@ pub fn calls(command: &str, tool: &str) -> bool {
     command.split(|c: char| c.is_whitespace() || "`'\"();|&".contains(c)).any(|word| base(word) == tool)
 }
 
-/// Returns the command that ends a line of other words, if only options and numbers follow the command's name: `this is
-/// vmstat -S M 5:`. Returns the path if the line is one that `head` and `tail` write above a file: `==>
-/// /proc/pressure/memory <==`.
+/// Returns the command of `vmstat` or `sar` at the end of a line of prose: `vmstat -S M 5` for `this is vmstat -S M
+/// 5:`. Only options, single letters and numbers may follow the tool's name. For a line that `head` or `tail` prints
+/// above a file, such as `==> /proc/pressure/memory <==`, returns the path.
 #[must_use]
 pub fn mentioned(line: &str) -> Option<String> {
     if let Some(path) = line.trim().strip_prefix("==> ").and_then(|rest| rest.strip_suffix(" <==")) {
@@ -219,8 +219,8 @@ fn behind_prompt(line: &str) -> Option<&str> {
         .then_some("")
 }
 
-/// Returns whether a line begins with a user and a computer, such as `root@web1`. A time, a bracket or the name of an
-/// environment, such as `(base)`, may stand before them.
+/// Returns whether a line begins with the names of a user and of a computer, such as `root@web1`. A time, a bracket or
+/// the name of a Python environment, such as `(base)`, may come first.
 fn is_of_user(line: &str) -> bool {
     for word in line.split_whitespace() {
         let name = word.trim_start_matches('[');
@@ -237,7 +237,7 @@ fn is_of_user(line: &str) -> bool {
     false
 }
 
-/// Returns the words of a line that follow a prompt with a user's name; none if the line has no character that ends a
+/// Returns the part of a line after a prompt with a user's name, such as `user@host$`; none if the line has no such
 /// prompt.
 fn behind_end(line: &str) -> Option<&str> {
     let at = line.find('@')?;

@@ -7,7 +7,8 @@ use figures::series::RunSeries;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Largest number of bytes that the counters of a page take. With this limit a page stays under 2 MB.
+/// Largest number of bytes that counters over time take in a report's HTML page. With this limit the page stays under 2
+/// MB.
 const COUNTERS_BYTES_MAX: usize = 700_000;
 
 /// Smallest share of a column's time, as a fraction, for which a call is shown in a flame graph. Calls that took less
@@ -33,9 +34,9 @@ pub struct Chart {
     pub across: String,
     /// Names of the lines.
     pub names: Vec<String>,
-    /// The points of each line.
+    /// The points of each line: the values on the horizontal and on the vertical axis.
     pub lines: Vec<Vec<(f64, f64)>>,
-    /// Form of the lines.
+    /// The way in which the lines are drawn: straight between points, or in steps.
     pub shape: Shape,
     /// Name of the chart's group. Charts of one group are zoomed together.
     pub group: &'static str,
@@ -95,8 +96,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Makes the counters of runs, without those that are always 0. A gauge (a level such as free memory) is shown as
-    /// it is, a counter as a rate.
+    /// Makes the counters of the runs `runs`. Leaves out counters that are 0 in all runs. A gauge (a level such as free
+    /// memory) is shown as it is, a count of events as a rate.
     #[must_use]
     pub fn of(runs: &[&RunSeries], across: &str) -> Self {
         let mut names: Vec<&String> = runs.iter().flat_map(|run| &run.series.names).collect();
@@ -130,7 +131,7 @@ impl Counters {
         this
     }
 
-    /// Returns whether no run has the values of a counter.
+    /// Returns whether there are no values at all: none of any counter in any run.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.runs.iter().all(|(.., values)| values.is_empty())
@@ -191,7 +192,7 @@ impl Flame {
         self.root.total_ns() == 0
     }
 
-    /// Returns the flame graph in the form that the page reads: `[column, total, calls]`.
+    /// Returns the flame graph as the script of the HTML page reads it: `[column, total, calls]`.
     #[must_use]
     pub fn json(&self) -> Value {
         self.root.json(&self.column, self.root.total_ns() as f64 * FLAME_LEAST)

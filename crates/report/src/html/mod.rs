@@ -5,7 +5,7 @@
 //! are escaped where they are inserted. The data of charts are JSON in the page ([`data`]), which `page.js` reads.
 //!
 //! A page opens without a network. Its styles, its script and the charts' library ([uPlot], MIT) are inside the page,
-//! and a policy in its head forbids it to load anything else.
+//! and a content security policy in its head forbids it to load anything else.
 //!
 //! [uPlot]: https://github.com/leeoniya/uPlot
 //!
@@ -66,7 +66,7 @@ impl Section {
     }
 }
 
-/// A part of a section.
+/// A part of a section of an HTML page, such as a paragraph, a table or a chart.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// A paragraph.
@@ -97,7 +97,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Makes a table whose cells are shown at once.
+    /// Makes a table that is unfolded: its cells are shown as soon as the page opens.
     pub fn table(caption: impl Into<String>, grid: Grid) -> Self {
         Self::Table { caption: caption.into(), grid, is_folded: false }
     }
@@ -108,7 +108,8 @@ impl Part {
     }
 }
 
-/// The data for the page's script, in a list for each kind. The page refers to an item by its index in its list.
+/// The data for the page's script: one list for each kind of item. In the page, an item is named by its index in the
+/// list.
 #[derive(Default)]
 struct Drawn {
     charts: Vec<serde_json::Value>,
@@ -171,7 +172,8 @@ impl Page {
     }
 }
 
-/// Returns links to the sections. Above consecutive sections of one experiment, the name of the experiment stands once.
+/// Returns links to the sections. The links to consecutive sections of one experiment form a group, which begins with
+/// the experiment's name.
 fn links(sections: &[Section]) -> Markup {
     let mut n = 0;
     let mut link = |section: &Section| {
@@ -315,8 +317,8 @@ fn broken(text: &str) -> Markup {
     }
 }
 
-/// Returns the pieces of a name between which it may be broken: after `_` and `=`, and after a dot before a letter, as
-/// in `lru.batch=3`.
+/// Splits a name into the pieces between which a line may be broken. A piece ends after `_` and `=`, and after a dot
+/// before a letter, as in `lru.batch=3`.
 fn pieces(name: &str) -> Vec<&str> {
     let bytes = name.as_bytes();
     let ends = (1..bytes.len()).filter(|end| match bytes[end - 1] {

@@ -65,7 +65,8 @@ fn fenced(language: &str, text: &str) -> String {
     format!("{fence}{language}\n{text}\n{fence}\n")
 }
 
-/// Returns the name of a block if the line contains only this name; otherwise none.
+/// Returns the text of the line `line` if the line is the title of a block of rows: a single cell in the style of
+/// headings. Returns none for other lines.
 fn block_of(line: &[Cell]) -> Option<&str> {
     match line {
         [only] if only.tone == Tone::Heading => Some(&only.text),

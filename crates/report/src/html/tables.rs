@@ -1,4 +1,4 @@
-//! Parts of pages from tables of figures.
+//! Makes the parts of an HTML page from tables of figures.
 
 use super::{Chart, Page, Part, Section};
 use crate::answer::Answer;
@@ -14,7 +14,8 @@ pub fn page(table: &Table, show: Show) -> Page {
     Page { title: title(table, show), about: vec![table.footer()], sections }
 }
 
-/// Returns the page of several tables, with a section for each. A single table gets the same page as from [`page`].
+/// Returns the page that shows several tables, each in a section of its own. For a single table, returns the same page
+/// as [`page`].
 #[must_use]
 pub fn page_of_all(tables: &[Table], show: Show) -> Page {
     if let [table] = tables {
@@ -35,7 +36,8 @@ pub fn title(table: &Table, show: Show) -> String {
     text::grid_of(table, show).0
 }
 
-/// Returns the section with the answer of a table and bars of its main row; none if the experiment names no main row.
+/// Returns the section "Answer" of a table: its sentences and, if the table has several columns, a picture of the main
+/// row as bars. Returns none if the experiment names no main row.
 #[must_use]
 pub fn answer(table: &Table) -> Option<Section> {
     let answer = Answer::of(table)?;

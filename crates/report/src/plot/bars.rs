@@ -5,7 +5,7 @@ use super::scale::{Axis, label};
 
 /// Height of a bar, pixels.
 const BAR: i32 = 13;
-/// Space between two groups, pixels.
+/// Space between two groups of bars, pixels.
 const GAP: i32 = 10;
 /// Space above a panel for its caption, pixels.
 const CAPTION: i32 = 40;
@@ -32,7 +32,7 @@ pub struct Bar {
 pub struct Group {
     /// Name of the group.
     pub name: String,
-    /// For each name of the picture, the bar of this group; none where there is no figure.
+    /// Bars of the group, in the order of the picture's [`Bars::names`]. In place of a missing figure, there is no bar.
     pub bars: Vec<Option<Bar>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Panel {
     pub range: Option<(f64, f64)>,
 }
 
-/// A picture of bars.
+/// A bar chart, as a picture with one or several panels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bars {
     /// Title of the picture.

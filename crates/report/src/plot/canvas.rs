@@ -20,7 +20,7 @@ pub const MARGIN: i32 = 16;
 /// Height of a line in the legend, pixels.
 const LEGEND_LINE: i32 = 20;
 
-/// A color: its value on a light page, and on a dark page.
+/// A color as two RGB values: the first for a light background, the second for a dark one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ink(u32, u32);
 
@@ -35,8 +35,8 @@ pub const RULE: Ink = Ink(0xd1_d9_e0, 0x3d_44_4d);
 /// Colour of areas in the background, behind more important parts of a picture.
 pub const BAND: Ink = Ink(0xee_f1_f4, 0x1c_21_28);
 
-/// Colours of series, which are the lines or bars of one name. They are readable on light and dark pages, and by
-/// readers who cannot tell red from green.
+/// Colours of series. A series is all lines or bars that have the same name. The colours are readable on light and dark
+/// pages, and by readers who cannot tell red from green.
 pub const SERIES: [Ink; 7] = [
     Ink(0xbc_4c_00, 0xf0_88_3e),
     Ink(0x09_69_da, 0x44_93_f8),
@@ -66,7 +66,7 @@ impl Ink {
         self.1
     }
 
-    /// Returns the colour on a light page in the form that the drawing library takes.
+    /// Returns the colour on a light page, as the colour type of the drawing library.
     #[must_use]
     pub const fn rgb(self) -> RGBColor {
         let [_, red, green, blue] = self.0.to_be_bytes();
@@ -79,7 +79,7 @@ impl Ink {
         self.rgb().filled()
     }
 
-    /// Returns the style of a line in the colour, `width` pixels wide.
+    /// Returns the style of a line that has this colour and is `width` pixels wide.
     #[must_use]
     pub fn line(self, width: u32) -> ShapeStyle {
         self.rgb().stroke_width(width)
@@ -140,11 +140,11 @@ pub enum Mark {
 /// An entry of a legend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Symbol of the entry.
+    /// Symbol of the series, which the legend explains.
     pub mark: Mark,
-    /// Colour of the entry.
+    /// Colour of the series, which the legend explains.
     pub ink: Ink,
-    /// Name of the entry.
+    /// Name of the series, as the legend shows it.
     pub name: String,
 }
 
@@ -193,7 +193,8 @@ impl Frame {
         styled(&svg, &self.title)
     }
 
-    /// Returns the rows of the legend. Each row has its entries, each with its distance from the row's start in pixels.
+    /// Returns the rows of the legend. A row is a list of entries. With each entry comes its horizontal position in the
+    /// picture, pixels.
     fn legend(&self) -> Vec<Vec<(&Key, i32)>> {
         let mut rows: Vec<Vec<(&Key, i32)>> = Vec::new();
         let mut x = WIDTH;
@@ -250,7 +251,7 @@ pub fn line(area: &Area<'_>, points: &[(i32, i32)], ink: Ink, width: u32) {
     area.draw(&PathElement::new(points.to_vec(), ink.line(width))).expect(WRITES);
 }
 
-/// Fills a rectangle.
+/// Fills the rectangle whose opposite corners are `from` and `to`.
 pub fn fill(area: &Area<'_>, from: (i32, i32), to: (i32, i32), ink: Ink) {
     area.draw(&Rectangle::new([from, to], ink.filled())).expect(WRITES);
 }
@@ -261,7 +262,8 @@ pub fn point(area: &Area<'_>, at: (i32, i32), ink: Ink, is_filled: bool) {
     area.draw(&Circle::new(at, 4, style)).expect(WRITES);
 }
 
-/// Returns the SVG with a title for screen readers and with the colours of dark pages.
+/// Returns `svg` with two additions: a title for screen readers, and style rules with the colours for browsers in dark
+/// mode.
 fn styled(svg: &str, title: &str) -> String {
     let rules = all_inks().map(|Ink(light, dark)| {
         format!("[fill=\"#{light:06X}\"]{{fill:#{dark:06x}}}[stroke=\"#{light:06X}\"]{{stroke:#{dark:06x}}}")

@@ -76,7 +76,7 @@ fn about(columns: &[ColumnProfile]) -> String {
         .collect()
 }
 
-/// Returns a name without `;`, which separates the frames of a stack.
+/// Returns the name with `_` in place of each `;`, because `;` separates the frames of a stack.
 fn one_frame(name: &str) -> String {
     name.replace(';', "_")
 }

@@ -1,8 +1,8 @@
-//! Figures over time or over another growing quantity: panels below each other with a common axis, and above them plots
-//! with axes of their own.
+//! Draws figures as lines over time or over another growing quantity. The picture has panels, one below the other, with
+//! a common horizontal axis. Above the panels there may be plots with axes of their own.
 //!
-//! Lines that coincide are drawn in turn, some pixels each, so that no line hides another. The steps of a run have
-//! their names above the panels, and times between steps have another background.
+//! Where lines coincide, a few pixels of each line are drawn in turn, so that no line hides another. The names of a
+//! run's steps stand above the panels, and the times between steps have another background colour.
 
 use super::canvas::{
     self, Anchor, Area, BAND, FAINT, Frame, Ink, Key, MARGIN, Mark, RULE, TEXT, WIDTH, fill, line, text,
@@ -24,14 +24,14 @@ const LEFT: i32 = 64;
 pub struct Panel {
     /// Subject and unit of the panel.
     pub caption: String,
-    /// The points of each line, in the order of the picture's names.
+    /// The points of each line. The lines have the order of their names in [`Lines::names`].
     pub lines: Vec<Vec<(f64, f64)>>,
 }
 
-/// A plot with an axis of its own.
+/// A plot of one panel, which has a horizontal axis of its own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
-    /// The panel that shows the quantity.
+    /// The plot's panel, which holds the lines.
     pub panel: Panel,
     /// Name and unit of the quantity on the horizontal axis.
     pub across: String,
@@ -50,7 +50,8 @@ pub struct Lines {
     pub across: String,
     /// Panels of the picture, which have a common axis.
     pub panels: Vec<Panel>,
-    /// Rows of plots above the panels. Each of these plots has an axis of its own.
+    /// Plots above the panels, in rows: the plots of a row stand side by side. Each plot has a horizontal axis of its
+    /// own.
     pub beside: Vec<Vec<Plot>>,
     /// The steps of the run, marked on the axis of the panels.
     pub steps: Steps,
@@ -140,8 +141,8 @@ impl Plot {
 }
 
 impl Panel {
-    /// Draws the panel between a left and a right edge. The common axis has about `ticks` ticks. Their figures are
-    /// drawn only if the panel is the last one.
+    /// Draws the panel between a left and a right edge. The horizontal axis, which all panels share, has about `ticks`
+    /// ticks. Their values are written only below the last panel.
     fn draw(&self, area: &Area<'_>, top: i32, edges: (i32, i32), (across, ticks): (Axis, usize), is_last: bool) {
         let (left, right, bottom) = (edges.0 + LEFT, edges.1, top + HEIGHT);
         text(area, &self.caption, (edges.0, top - 16), &canvas::bold(TEXT, 13, Anchor::Start));
@@ -182,8 +183,8 @@ fn between_steps(steps: &[Step], across: Axis) -> Vec<(f64, f64)> {
     begins.zip(ends).filter(|(from, to)| from < to).collect()
 }
 
-/// Returns the pieces of line number `n` that are drawn. These are the whole line, except the stretches where it
-/// coincides with other lines and one of those is drawn in its place.
+/// Returns the pieces of line number `n` that are drawn. Where lines coincide, they are drawn in turns, one for each
+/// stretch: line `n` is left out in the stretches in which another line is drawn.
 fn in_turns(lines: &[Vec<(i32, i32)>], n: usize) -> Vec<Vec<(i32, i32)>> {
     let own = &lines[n];
     let (Some(first), Some(last)) = (own.first(), own.last()) else { return Vec::new() };

@@ -11,21 +11,21 @@ use figures::memory_map::{Moment, Most, RunMemory};
 const LEFT: i32 = 50;
 /// Space above a strip for its caption, pixels.
 const CAPTION: i32 = 28;
-/// Space below a strip, pixels.
+/// Space below each strip, pixels.
 const GAP: i32 = 12;
 /// Space below the last strip for the axis, pixels.
 const FOOT: i32 = 44;
 /// Width of a cell in a strip, pixels.
 const CELL: i32 = 4;
-/// Width of a cell in a strip, if the picture shows several variants, pixels.
+/// Width of a cell in a strip (the memory of one run over time) in a picture of several variants, pixels.
 const SMALL_CELL: i32 = 3;
 /// Largest height of a strip, pixels.
 const HEIGHT: i32 = 192;
 /// Largest number of cells that stand above each other in a strip.
 const ROWS: usize = 64;
-/// Height of a strip, if the picture shows several variants, pixels.
+/// Height of each strip in a picture of several variants, pixels.
 const SMALL_HEIGHT: i32 = 72;
-/// Largest number of cells that stand above each other in a strip, if the picture shows several variants.
+/// Largest number of rows of cells in each strip, in a picture of several variants.
 const SMALL_ROWS: usize = 36;
 /// Space above a strip for its caption, if the picture shows several variants, pixels.
 const SMALL_CAPTION: i32 = 20;
@@ -37,14 +37,15 @@ const MAP: i32 = ACROSS as i32 * CELL + APART;
 const APART: i32 = 12;
 /// Number of pageblocks in a row of a map.
 const ACROSS: usize = 36;
-/// Height of the line that names the moment of a map, pixels.
+/// Height of the line of text that names the moment that a map shows, pixels.
 const MARK_LINE: i32 = 18;
 /// Size of a pageblock, MiB.
 const BLOCK_MIB: f64 = 2.0;
 /// Name of the time axis for simulated runs.
 const VIRTUAL_TIME: &str = "virtual time, s";
 
-/// Returns a picture of the memory in a table's runs with the first seed, as SVG.
+/// Returns an SVG picture of the contents of physical memory over time, with a strip for each run of the table that has
+/// the table's first seed.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunMemory]) -> String {
     let seed = table.seeds.first().copied();
@@ -76,8 +77,8 @@ enum Time {
 pub struct VariantMemory {
     /// Name of the variant.
     pub name: String,
-    /// For each column of the table of the unchanged experiment, the run with the first seed; none for a kernel that
-    /// the variant does not apply to.
+    /// The variant's run with the first seed, for each column in the table of the unchanged experiment; none if the
+    /// variant does not apply to the column's kernel.
     pub runs: Vec<Option<RunMemory>>,
 }
 
@@ -223,13 +224,14 @@ struct Strip {
     right: i32,
     top: i32,
     height: i32,
-    /// Largest number of cells that stand above each other.
+    /// Largest number of rows of cells in the strip.
     rows: usize,
-    /// Width of a cell.
+    /// Width of a cell, pixels. A cell is a rectangle of the strip for some memory at one moment.
     cell: i32,
 }
 
-/// Draws the strip of a run, with memory sizes at its left edge and a vertical line at each marked moment.
+/// Draws the strip of a run: the use of memory over time. The strip has memory sizes at its left edge, and a vertical
+/// line at each marked moment.
 fn strip(area: &Area<'_>, run: &RunMemory, size: Strip, axis: Axis) {
     let Strip { left, right, top, height: strip_height, rows, cell } = size;
     let blocks = run.moments.iter().map(blocks_of).max().unwrap_or(0);
@@ -258,8 +260,9 @@ fn blocks_of(moment: &Moment) -> usize {
     moment.zones.iter().map(|zone| zone.most.len()).sum()
 }
 
-/// Returns the contents of each cell of a strip. The rows begin with the lowest frame numbers. A cell is none if no
-/// moment was recorded in its time.
+/// Returns what each cell of a strip shows, row by row. Each row stands for a range of pageblocks, those with the
+/// lowest frame numbers first, and each column for a span of time. A cell is none if no moment was recorded in its
+/// span.
 fn cells(moments: &[Moment], rows: usize, blocks: usize, columns: usize, axis: Axis) -> Vec<Vec<Option<Most>>> {
     let mut counts = vec![vec![[0_u32; Most::ALL.len()]; columns]; rows];
     let mut begin = 0;

@@ -2,8 +2,8 @@
 //!
 //! [`lines`], [`bars`], [`scatter`] and [`timeline`] draw the input that they are given and do not depend on
 //! experiments; [`canvas`] has their common parts. [`over_time`], [`packets`], [`memory`] and [`of_tables`] make
-//! pictures from the results of a command. [`flames`] passes a profile to another crate. Equal figures give equal
-//! bytes.
+//! pictures from the results of a command. [`flames`] passes a profile to another crate. The same input always gives
+//! the same bytes of SVG.
 
 pub mod bars;
 pub mod canvas;

@@ -1,4 +1,4 @@
-//! Bar pictures of tables: of one row with all columns, and of variants.
+//! Makes bar charts from tables: one of a single row, with a bar for each column, and one of a whole table of variants.
 
 use super::bars::{self, Bars, Group};
 use crate::table::{Table, TableRow};

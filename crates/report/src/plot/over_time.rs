@@ -89,8 +89,8 @@ fn panel(panel: &PlotPanel, runs: &[&RunSeries]) -> Panel {
     Panel { caption: panel.caption.clone(), lines }
 }
 
-/// Returns rows of plots of the workload's curves, with a line for each run. Consecutive curves of one name share a
-/// row.
+/// Returns a plot for each of the workload's curves, in rows of plots. A plot has a line for each run. Plots of
+/// consecutive curves with the same name stand in one row.
 fn beside(runs: &[&RunCurves]) -> Vec<Vec<Plot>> {
     let Some(first) = runs.first() else { return Vec::new() };
     let mut rows: Vec<Vec<Plot>> = Vec::new();
@@ -135,8 +135,9 @@ pub fn course_of(series: &Series, name: &str) -> Vec<(f64, f64)> {
     points(series, &panel)
 }
 
-/// Returns the points of a panel's line: values of a gauge, or rates of counters. Each point is a mean over several
-/// recorded moments.
+/// Returns the line of a panel, as pairs of a time in seconds and a value: the sum of the panel's gauges, or the summed
+/// rate of its counters per second. Neighbouring samples are averaged into one point, so that there are at most
+/// `POINTS` points.
 fn points(series: &Series, panel: &PlotPanel) -> Vec<(f64, f64)> {
     let fits = |name: &str, word: &str| match word.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),

@@ -1,5 +1,5 @@
-//! Pictures of the work that delays packets. They show the longest time without interrupts in the first run, and the
-//! other runs over the same part of virtual time.
+//! Pictures of the work that delays packets. A picture shows the part of virtual time around the first run's longest
+//! period with interrupts off. It shows this part for each run.
 
 use super::canvas::{Ink, Key, Mark};
 use super::timeline::{Bar, Panel, Timeline, Track};
@@ -16,11 +16,12 @@ const WAIT: Ink = Ink::of(3);
 const DONE: Ink = Ink::of(5);
 const ENDED: Ink = Ink::of(4);
 
-/// Length of the time that the picture shows before the longest time without interrupts, and again after it, as a share
-/// of that longest time.
+/// Margin of the picture before the longest period with interrupts off, and again after it, as a share of the length of
+/// this period.
 const AROUND: f64 = 0.15;
 
-/// Returns a picture of the runs with the first seed.
+/// Returns a picture of the work that delays packets. It shows one run of each column of the table: that with the first
+/// seed.
 #[must_use]
 pub fn picture(experiment: &Experiment, table: &Table, runs: &[RunTrace]) -> Timeline {
     let runs: Vec<&RunTrace> = runs.iter().step_by(table.seeds.len().max(1)).collect();
@@ -52,8 +53,9 @@ fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9
 }
 
-/// Returns the CPU, the start and the end of the longest time without interrupts. A time counts only if it began before
-/// the last packet was done and, if `range` is given, overlaps this range. Returns none if there is no such time.
+/// Returns the longest span in which a CPU had its interrupts disabled: the CPU, and the span's start and end, s. A
+/// span counts only if it began before the last packet was done, and if it overlaps `range`, where a range is given.
+/// Returns none if no span counts.
 fn longest(slices: &[Slice], range: Option<(f64, f64)>) -> Option<(usize, f64, f64)> {
     let packets = slices.iter().filter(|slice| matches!(slice.what, Activity::Packet { .. }));
     let last = packets.map(|slice| slice.to).max()?;

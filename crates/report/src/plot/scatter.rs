@@ -12,7 +12,8 @@ const SIDE: (i32, i32) = (820, 620);
 const LEFT: i32 = 84;
 /// Space below the plot for the scale, pixels.
 const FOOT: i32 = 56;
-/// Space between the scale and the logarithmic part of the plot, pixels. Points with a figure of 0 are drawn in it.
+/// Width of the strip for figures of 0, which a logarithmic scale cannot show, pixels. The strip lies between the axis
+/// and the logarithmic part of the plot.
 const ZERO: i32 = 48;
 
 /// A point of the plot.

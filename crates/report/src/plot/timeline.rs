@@ -27,7 +27,7 @@ pub struct Bar {
     pub ink: Ink,
 }
 
-/// A track: bars of one kind.
+/// A track of the picture: lanes with bars of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Track {
     /// Name of the track.
@@ -43,7 +43,7 @@ pub struct Track {
 pub struct Panel {
     /// Caption of the panel.
     pub caption: String,
-    /// The part of the time that is marked: its start, end and name.
+    /// The part of the time axis that is highlighted, if any: its start, its end and its name.
     pub mark: Option<(f64, f64, String)>,
     /// Tracks of the panel, from the top.
     pub tracks: Vec<Track>,

@@ -16,7 +16,7 @@ pub(crate) struct Device {
     pub(crate) finished: RefCell<Vec<Finished>>,
     /// `true` while the disk's interrupt waits to be handled.
     pub(crate) is_raised: Cell<bool>,
-    /// Tasks that wait for a place in the disk's queue, in order of arrival: one list for each direction.
+    /// Tasks that wait for a place in the disk's queue, in order of arrival: one list for each [`machine::Operation`].
     pub(crate) waiters: [RefCell<VecDeque<Sleeper>>; 2],
     pub(crate) was_congested: [Cell<bool>; 2],
     pub(crate) stamps: RefCell<BlockStamps>,
@@ -40,8 +40,8 @@ impl Device {
         self.armed.get() == time
     }
 
-    /// Returns whether the device takes the request at once. If the request needs a place in the queue, it must wait
-    /// behind tasks that already wait for a place. If it merges into a queued request, it needs no place.
+    /// Returns whether the device takes the request at once. A request that merges into a queued request needs no place
+    /// in the queue. Any other request needs a free place, and waits behind the tasks that already wait for a place.
     pub(crate) fn takes_at_once(&self, request: &Request) -> bool {
         let disk = self.disk.borrow();
         let nobody_waits = self.waiters[request.operation as usize].borrow().is_empty();

@@ -1,5 +1,5 @@
-//! Disks and the network card, with their waiting requests or packets. The modules `requests` and `packets` move
-//! requests and packets.
+//! The state of disks, with their waiting requests, and of the network card, with its waiting packets. The code that
+//! moves requests and packets is in the modules `requests` and `packets`.
 
 mod block;
 pub(crate) mod network;

@@ -22,7 +22,7 @@ pub struct NetworkConfig {
     pub wire: Nanos,
     /// Time that the CPU takes for one packet and its answer.
     pub packet: Nanos,
-    /// The rule that says when the card's CPU answers packets if it also ends disk requests.
+    /// The order in which the card's CPU answers packets and ends disk requests, if it does both.
     pub turn: Turn,
     /// A period with interrupts off, on the CPU that takes the card's interrupts, is recorded if it is at least this
     /// long. [`crate::Sim::off_windows`] returns the recorded periods.
@@ -53,9 +53,9 @@ pub struct RoundTrip {
 /// A period in which a CPU took no interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffWindow {
-    /// Begin of the period.
+    /// Begin of the period in which the CPU took no interrupts.
     pub from: Nanos,
-    /// End of the period.
+    /// End of the period in which the CPU took no interrupts.
     pub to: Nanos,
 }
 
@@ -74,8 +74,9 @@ pub(crate) struct Network {
     /// Numbers of the packets that wait in the card.
     pub(crate) waiting: RefCell<VecDeque<usize>>,
     pub(crate) is_raised: Cell<bool>,
-    /// Time between two packets, ps. The next field, `left`, is the number of packets that are still to come.
+    /// Time between two packets, ps.
     pub(crate) every: Cell<u64>,
+    /// Number of packets that are still to come.
     pub(crate) left: Cell<u32>,
 }
 

@@ -25,7 +25,7 @@ pub enum DiskConfig {
     Flash(FlashConfig),
 }
 
-/// The values of the key `model` in a disk's table.
+/// The values that the key `model` may have in the table of a disk in a machine file.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Model {
@@ -296,9 +296,11 @@ pub struct CfqConfig {
     /// the next synchronous request can arrive before background writes are served. 0: the disk is never kept idle.
     /// Default 8 ms.
     pub slice_idle_ms: Sourced<u64>,
-    /// If the oldest synchronous request is at least this old, a synchronous slice begins with it. Default 125 ms.
+    /// Age from which the oldest synchronous request is served first in a new synchronous slice, even if it is not next
+    /// in block order. Default 125 ms.
     pub fifo_expire_sync_ms: Sourced<u64>,
-    /// If the oldest background request is at least this old, a background slice begins with it. Default 250 ms.
+    /// Age from which the oldest background request is served first in a new background slice, even if it is not next
+    /// in block order. Default 250 ms.
     pub fifo_expire_async_ms: Sourced<u64>,
     /// The treatment of a synchronous request that arrives in a background slice.
     pub sync_arrival: SyncArrival,
@@ -400,9 +402,11 @@ pub struct FlashConfig {
     /// drives this is its chunk. Absent: 1 block, a page of flash memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stripe_blocks: Option<Sourced<u64>>,
-    /// Time to read a page of 4096 bytes, or the part of a stripe that a request wants, in ns.
+    /// Time to read a page of 4096 bytes, in ns. With `stripe_blocks`, it is the time to read what a request wants of
+    /// one stripe.
     pub read_latency_ns: Sourced<u64>,
-    /// Time to write a page of 4096 bytes, or the part of a stripe that a request wants, in ns.
+    /// Time to write a page of 4096 bytes, in ns. With `stripe_blocks`, it is the time to write what a request has for
+    /// one stripe.
     pub write_latency_ns: Sourced<u64>,
     /// Largest rate of reads through the interface, bytes a second.
     pub read_bandwidth_bytes_per_s: Sourced<u64>,
@@ -415,7 +419,7 @@ pub struct FlashConfig {
     pub erase: Option<EraseConfig>,
 }
 
-/// The stalls in which a channel of a flash disk erases.
+/// The stalls of a flash disk's channels. A channel stalls while it erases flash memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EraseConfig {
@@ -466,7 +470,7 @@ impl FlashConfig {
 pub struct ConfigError {
     /// Path of the key within the disk's table.
     pub key: &'static str,
-    /// The value that the key has.
+    /// The value that the key has in the configuration, and that no disk can have.
     pub value: u64,
     /// The bound that the value breaks, in words.
     pub bound: String,
@@ -499,8 +503,7 @@ fn check_times(times: &[(&'static str, &Sourced<u64>)]) -> Result<(), ConfigErro
     times.iter().try_for_each(|(key, time)| at_most(key, time.value, 3_600_000))
 }
 
-/// Returns a default value that is the one of Linux 3.10. `what` is the kernel's constant, which the value's source
-/// names.
+/// Returns a value with its source: `value` is the default of Linux 3.10, and `what` names the constant in the kernel.
 fn linux(value: u64, what: &str) -> Sourced<u64> {
     Sourced::new(value, Origin::Published, &format!("Linux 3.10 default, {what}"))
 }

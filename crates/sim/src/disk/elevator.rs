@@ -142,8 +142,8 @@ impl Deadline {
     }
 }
 
-/// Returns the waiting entry (merged requests) of a direction that is next in block order after the place that the
-/// sweep has reached; `None` if there is none.
+/// Returns the next waiting entry (merged requests) in the sweep of one direction: the first entry, in block order, at
+/// or after the sweep's position. Returns `None` if there is none, or if the sweep has no position yet.
 fn sweep_ahead(queue: &Queue, operation: Operation, position: [Option<u64>; 2]) -> Option<Key> {
     queue.next_from(classes(operation), position[operation as usize]?)
 }
@@ -188,15 +188,16 @@ struct Slice {
 /// slices for background requests. If no synchronous request is left in a synchronous slice, the disk may stay idle for
 /// a while to wait for the next one.
 ///
-/// Each group has a one-way sweep of its own, which continues where the group's last slice ended.
+/// Each of the two kinds of requests ([`Group`]) is served in one-way sweeps of its own. A new time slice continues the
+/// sweep where the last slice of this kind ended.
 #[derive(Debug)]
 pub(super) struct Cfq {
-    /// For each group, the length of its time slices.
+    /// Length of a time slice: for synchronous requests, and for background requests.
     slice: [Nanos; 2],
     background_requests: u64,
     idle: Nanos,
-    /// For each group, the age from which a request is old. A slice begins with the group's oldest request if that
-    /// request is old.
+    /// Age from which a request is old: for synchronous requests, and for background requests. A time slice begins with
+    /// the oldest request of its kind if that request is old.
     expire: [Nanos; 2],
     sync_arrival: SyncArrival,
     current: Option<Slice>,

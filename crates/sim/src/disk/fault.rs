@@ -16,7 +16,7 @@ pub enum Fault {
     /// Requests that touch one of these blocks fail until [`Fault::Mended`] is injected. A request that was merged with
     /// such a request succeeds if it touches none of the blocks itself.
     Blocks {
-        /// The blocks with which requests fail.
+        /// The range of blocks. A request fails if it touches one of them.
         blocks: Range<u64>,
         /// The direction of the requests that fail; `None` if both reads and writes fail.
         operation: Option<Operation>,

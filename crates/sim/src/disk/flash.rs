@@ -14,7 +14,7 @@ pub(super) struct Flash {
     queue_depth: u64,
     /// Number of consecutive blocks that lie on one channel and that one access can read or write.
     stripe_blocks: u64,
-    /// Time of one access, for each direction.
+    /// Time of one access, for each direction (reads, writes).
     access_ns: [u64; 2],
     /// Bandwidth of the interface, bytes a second, for each direction.
     bandwidth: [u64; 2],
@@ -23,7 +23,8 @@ pub(super) struct Flash {
     /// channels never stall.
     erase: Option<(u64, u64)>,
     channels: Vec<Channel>,
-    /// For each direction, the time at which the interface will have transferred all data that was passed to it so far.
+    /// Two times, for reads and for writes: when the interface will have transferred all data that was passed to it so
+    /// far.
     interface_free: [Nanos; 2],
 }
 

@@ -90,8 +90,8 @@ pub struct Disk {
     model: Model,
     faults: Faults,
     accounting: Accounting,
-    /// Entries (merged requests) that the disk serves now, ordered by the time at which they end. A number tells
-    /// entries with equal times apart.
+    /// Entries (merged requests) that the disk serves now. A key has the time at which the entry ends, and a number
+    /// that tells entries with equal times apart.
     in_service: BTreeMap<(Nanos, u64), Entry>,
     sync_in_service: u64,
     /// Largest number of commands that the device holds. A command then lasts until the interrupt handler ends it
@@ -203,8 +203,9 @@ impl Disk {
         self.queue.allocated(operation)
     }
 
-    /// Puts a request into the queue at `now`. If its blocks follow or precede those of a waiting request of the same
-    /// direction and class, merges the two, up to `max_request_pages`. Otherwise gives the request a slot.
+    /// Puts a request into the queue at `now`. The request is merged with a waiting request of the same direction and
+    /// class whose blocks it follows or precedes, if both together have at most `max_request_pages` pages. Otherwise it
+    /// gets a slot of its own.
     ///
     /// A request of more than `max_request_pages` is served in one piece and never merges. Times must not run
     /// backwards: a time before the latest one counts as the latest one.
@@ -275,7 +276,7 @@ impl Disk {
         self.accounting.snapshot(now)
     }
 
-    /// Adds a fault to the disk.
+    /// Injects a fault of the disk, errors of requests or a stall; [`Fault::Mended`] ends the errors of blocks.
     pub fn inject(&mut self, fault: Fault) {
         self.faults.inject(fault);
     }
@@ -293,8 +294,8 @@ impl Disk {
         }
     }
 
-    /// Handles all due events, each at its own time. So a call that comes late has the same effect as calls at the
-    /// right times.
+    /// Handles all events that are due until `until`, each as of its own time. So one late call has the same effect as
+    /// a call at the time of each event.
     fn run(&mut self, until: Nanos, due: Due) {
         let until = until.max(self.now);
         while let Some(time) = self.next_internal_event() {
@@ -364,7 +365,8 @@ impl Disk {
     }
 }
 
-/// The end of a call of [`Disk::run`]: before the work that is due exactly at the given time, or after this work.
+/// The last work that a call of [`Disk::run`] does, relative to the time `until`: the call leaves out the work that is
+/// due exactly then (`Before`), or does it, too (`UpTo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Before,

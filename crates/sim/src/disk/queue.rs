@@ -29,18 +29,18 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// Every class.
+    /// All classes of requests.
     pub(super) const ALL: &'static [Self] = &[Self::Read, Self::SyncWrite, Self::BackgroundWrite];
     /// The classes of requests that a task waits for.
     pub(super) const SYNC: &'static [Self] = &[Self::Read, Self::SyncWrite];
     /// The classes of requests that no task waits for.
     pub(super) const BACKGROUND: &'static [Self] = &[Self::BackgroundWrite];
-    /// All classes of reads: there is a single one.
+    /// The classes of reads. Reads have only one class.
     pub(super) const READS: &'static [Self] = &[Self::Read];
     /// The classes of writes.
     pub(super) const WRITES: &'static [Self] = &[Self::SyncWrite, Self::BackgroundWrite];
 
-    /// Returns the class of a request.
+    /// Returns the class of a request: a read, a write that a task waits for, or a write in the background.
     pub(super) fn of(request: &Request) -> Self {
         match (request.operation, request.is_sync) {
             (Operation::Read, _) => Self::Read,
@@ -54,7 +54,7 @@ impl Class {
         self != Self::BackgroundWrite
     }
 
-    /// Returns the direction of the class.
+    /// Returns the operation of all requests of the class: read or write.
     pub(super) fn operation(self) -> Operation {
         match self {
             Self::Read => Operation::Read,
@@ -78,13 +78,13 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub class: Class,
-    /// First block of the entry.
+    /// Number of the device's block at which the merged requests begin.
     pub block: u64,
-    /// Number of blocks of the entry: the sum over all of its parts.
+    /// Number of blocks of the merged requests together.
     pub blocks: u64,
     /// Time at which the first request of the entry was submitted.
     pub entered: Nanos,
-    /// The submitted requests, in block order and without gaps; there is at least one.
+    /// The requests that were merged into this entry, in block order and without gaps; at least one.
     pub parts: VecDeque<Part>,
 }
 
@@ -100,14 +100,14 @@ impl Entry {
 pub(super) struct Key {
     pub class: Class,
     pub id: EntryId,
-    /// First block of the entry.
+    /// Number of the first block of the waiting entry (merged requests).
     pub block: u64,
 }
 
 /// The outcome of inserting a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
-    /// The request took a slot.
+    /// The request became a waiting entry of its own, in a free slot of the queue.
     Allocated,
     /// The request was merged into a waiting entry.
     Merged,
@@ -142,13 +142,14 @@ impl Waiting {
         entry
     }
 
-    /// Returns the oldest entry whose last block is just before `block`, and to which a request of `blocks` blocks can
-    /// be added.
+    /// Returns the oldest waiting entry of the queue that ends just before `block`, and that has at most `blocks_max`
+    /// blocks after `blocks` blocks are added.
     fn ending_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
         self.adjacent(&self.by_end, block, blocks, blocks_max)
     }
 
-    /// Returns the oldest entry that starts at `block`, and to which a request of `blocks` blocks can be added.
+    /// Returns the oldest waiting entry of the queue that starts at `block`, and that has at most `blocks_max` blocks
+    /// after `blocks` blocks are added.
     fn starting_at(&self, block: u64, blocks: u64, blocks_max: u64) -> Option<EntryId> {
         self.adjacent(&self.by_start, block, blocks, blocks_max)
     }
@@ -204,8 +205,9 @@ impl Queue {
         self.slots[operation as usize].allocated < self.nr_requests
     }
 
-    /// Returns whether a direction is congested. Congestion begins when the number of allocated requests reaches the
-    /// upper threshold, and ends when the number falls below the lower threshold.
+    /// Returns whether the queue is congested for `operation` (reads or writes). It becomes congested when the number
+    /// of allocated requests of this operation reaches the upper threshold, and ceases to be when the number falls
+    /// below the lower threshold.
     pub(super) fn is_congested(&self, operation: Operation) -> bool {
         self.slots[operation as usize].is_congested
     }
@@ -218,7 +220,8 @@ impl Queue {
             || waiting.starting_at(request.block + blocks, blocks, self.max_request_pages).is_some()
     }
 
-    /// Merges a request into a waiting entry, or takes a slot for the request if there is no such entry.
+    /// Merges a request into a waiting entry whose blocks it adjoins. If there is no such entry, the request becomes an
+    /// entry of its own, in a free slot of the queue.
     pub(super) fn insert(&mut self, now: Nanos, part: Part) -> Inserted {
         let class = Class::of(&part.request);
         let block = part.request.block;
@@ -298,8 +301,8 @@ impl Queue {
         classes.iter().all(|&class| self.waiting[class as usize].entries.is_empty())
     }
 
-    /// Returns the oldest waiting entry of the classes `classes`, and the time at which it was submitted; `None` if no
-    /// such entry waits.
+    /// Returns the oldest of the waiting entries whose class is in `classes`, and the time at which it was submitted.
+    /// Returns `None` if no such entry waits.
     pub(super) fn oldest(&self, classes: &[Class]) -> Option<(Key, Nanos)> {
         let firsts = classes.iter().filter_map(|&class| {
             let (&id, entry) = self.waiting[class as usize].entries.first_key_value()?;
@@ -308,7 +311,8 @@ impl Queue {
         firsts.min_by_key(|(key, _)| key.id)
     }
 
-    /// Returns the waiting entry of these classes that begins at `block`, or the next one after it in block order.
+    /// Returns the waiting entry, among those of the classes `classes`, that begins at `block`; if there is none, the
+    /// next entry in block order.
     pub(super) fn next_from(&self, classes: &[Class], block: u64) -> Option<Key> {
         let nexts = classes.iter().filter_map(|&class| {
             let &(block, id) = self.waiting[class as usize].by_start.range((block, 0)..).next()?;
@@ -318,11 +322,11 @@ impl Queue {
     }
 }
 
-/// Returns the number of allocated requests at which congestion begins, and the number below which it ends: 113 and 103
-/// for 128.
+/// Returns the number of allocated requests at which congestion begins, and the number below which it ends. For a
+/// `nr_requests` of 128 they are 113 and 103.
 ///
-/// The first is 7/8 of `nr_requests` plus one, the second is 13/16 of `nr_requests` minus one. Both are found by
-/// subtracting eighths and sixteenths that are rounded down. Linux: `blk_queue_congestion_threshold`. Source:
+/// The first is 7/8 of `nr_requests` plus one, the second is 13/16 of `nr_requests` minus one. Each eighth and
+/// sixteenth is rounded down, and then subtracted from `nr_requests`. Linux: `blk_queue_congestion_threshold`. Source:
 /// mechanisms/reclaim, 22.
 #[doc(alias = "blk_queue_congestion_threshold")]
 fn congestion_thresholds(nr_requests: u64) -> (u64, u64) {

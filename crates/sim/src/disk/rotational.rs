@@ -19,7 +19,7 @@ const ZONES: u64 = 16;
 /// after the point. The largest product, 2⁴⁰ blocks × 2¹⁶, fits 64 bits.
 const SEEK_SCALE: u64 = 1 << 16;
 
-/// The state of arm and platter.
+/// A rotating disk: its speed, and the positions of its arm and platter.
 #[derive(Debug)]
 pub(super) struct Rotational {
     revolution_ns: u64,

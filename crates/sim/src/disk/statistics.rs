@@ -20,8 +20,8 @@ pub struct DirectionStatistics {
     pub merges: u64,
     /// Number of sectors of [`SECTOR_BYTES`] bytes in all completed requests.
     pub sectors: u64,
-    /// Sum of the times of completed requests. Merged requests count once, from the submission of the first to their
-    /// common end.
+    /// Sum of the durations of completed requests, each from submission to completion. Merged requests count as one,
+    /// submitted when the first of them was.
     pub ticks: Nanos,
 }
 
@@ -42,7 +42,8 @@ pub struct DiskStatistics {
 }
 
 impl DiskStatistics {
-    /// Returns the figures of `iostat -x` for the time between an earlier snapshot and this one, which is `elapsed`.
+    /// Returns the figures of `iostat -x` for the time between the snapshot `earlier` and the snapshot `self`.
+    /// `elapsed` is the length of this time.
     ///
     /// # Panics
     /// When a counter of `earlier` is larger than the same counter of `self`.
@@ -89,7 +90,7 @@ pub struct Interval {
     /// Number of read requests merged each second.
     #[doc(alias = "rrqm/s")]
     pub rrqm_per_s: f64,
-    /// Number of write requests merged each second.
+    /// Number of times per second that a write request was merged into another request.
     #[doc(alias = "wrqm/s")]
     pub wrqm_per_s: f64,
     /// Number of reads completed each second.
@@ -132,7 +133,7 @@ fn ratio(over: f64, under: f64) -> f64 {
     if under == 0.0 { 0.0 } else { over / under }
 }
 
-/// The running counters of a disk.
+/// The counters of a disk, and what is needed to update them during a run.
 #[derive(Debug, Default)]
 pub(super) struct Accounting {
     directions: [DirectionStatistics; 2],
@@ -155,7 +156,8 @@ impl Accounting {
         self.directions[operation as usize].merges += 1;
     }
 
-    /// Counts a submitted request that joined two requests in flight into one; this is two merges.
+    /// Counts a submitted request that closed the gap between two requests in flight, so that all three are now a
+    /// single request. This counts as two merges.
     pub(super) fn joined(&mut self, now: Nanos, operation: Operation) {
         self.left(now);
         self.directions[operation as usize].merges += 2;

@@ -1,8 +1,8 @@
 //! Deserialization of tables with a tag: `model` of a disk, `name` of an elevator.
 //!
 //! The tag must be the first key of its table, so that the table can be read as a stream. serde buffers a table for its
-//! own tagged enums; without a buffer, a reader that knows lines can report the line of a wrong key. In machine files
-//! keys may have any order, so the crate `catalogue` moves the tag to the front.
+//! own tagged enums; without a buffer, a reader that knows line numbers can report the line of a wrong key. In machine
+//! files keys may have any order, so the crate `catalogue` moves the tag to the front.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Error, MapAccess};

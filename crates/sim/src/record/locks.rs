@@ -18,7 +18,7 @@ pub struct LockStatistics {
     pub wait_total: Nanos,
     /// Longest time that a task or handler spun for a lock.
     pub wait_max: Nanos,
-    /// Total time for which locks were held.
+    /// Total time for which the locks of the class were held.
     pub hold_total: Nanos,
     /// Longest time for which a lock was held.
     pub hold_max: Nanos,

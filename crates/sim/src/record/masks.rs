@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 const BUCKETS: usize = 40;
 
-/// Counts of the periods with interrupts off that had the same cause, on all CPUs together.
+/// Statistics of the periods in which a CPU had its interrupts off for one cause, on all CPUs together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MaskStatistics {
     /// The cause that turned interrupts off first: the class of a lock, `per_cpu`, or `interrupt` for handlers.

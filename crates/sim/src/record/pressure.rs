@@ -23,7 +23,7 @@ pub(crate) enum Part {
     Nothing,
     /// The task can run and is not stalled.
     Works,
-    /// The task is stalled, and asleep or waiting for the CPU.
+    /// The task is stalled and does not have the CPU: it sleeps, or waits for the CPU.
     Stalled,
     /// The task is stalled and has the CPU.
     StalledOnCpu,
@@ -31,13 +31,13 @@ pub(crate) enum Part {
     WaitsForIo,
 }
 
-/// Three times of a CPU, ps. The first two are stall times, as *some* and *full* of PSI: the time in which some task
-/// was stalled, and the time in which no task did useful work because of stalls. The third is the time in which the CPU
-/// was not idle.
+/// Three durations, ps, that are counted for a CPU. The first two are stall times, as *some* and *full* of PSI: the
+/// time in which at least one task was stalled, and the time in which no task did useful work because of stalls. The
+/// third is the time in which the CPU was not idle.
 type Times = [u64; 3];
 
-/// The state of one CPU for one group: how many of the group's tasks on the CPU are in each state of [`Part`], and the
-/// CPU's [`Times`] up to the time `since`, ps.
+/// The pressure of one group on one CPU: how many of the group's tasks on the CPU are in each state of [`Part`], and
+/// the stall times and the busy time ([`Times`]) up to the time `since`, ps.
 #[derive(Debug, Default)]
 struct OnCpu {
     working: Cell<u32>,
@@ -53,8 +53,9 @@ impl OnCpu {
         self.working.get() + self.stalled.get() + self.waiting_for_io.get() == 0
     }
 
-    /// Adds the time since the last call to the CPU's times. Adds nothing if `now` is earlier than at the last call,
-    /// which is possible because the clocks of CPUs differ a little.
+    /// Adds the time since the last call to the CPU's three times (PSI `some`, PSI `full`, not idle), as far as its
+    /// tasks are in these states. Adds nothing if `now` is earlier than at the last call, which is possible because the
+    /// clocks of CPUs differ a little.
     fn count(&self, now: u64) {
         let time = now.saturating_sub(self.since.get());
         self.since.set(self.since.get().max(now));
@@ -120,14 +121,14 @@ impl Sum {
 struct Averaged {
     sum: Sum,
     averages: [Averages; 2],
-    /// The total stall times at the end of the last period, ps.
+    /// The total stall times at the end of the last averaging period, ps.
     at_period: [u64; 2],
-    /// Time at which the present period ends, ps.
+    /// Time at which the present averaging period ends, ps.
     ends: u64,
 }
 
-/// A trigger, which looks at the stall time of a group at even intervals. It has an event if the stall time has grown
-/// by the trigger's threshold within a window.
+/// A trigger of PSI. It looks at the stall time of a group at regular intervals. If this time has grown by the
+/// trigger's threshold within one window, there is an event, but at most one in each window.
 #[derive(Debug)]
 struct Watch {
     trigger: Trigger,
@@ -141,8 +142,8 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks at the stall time, and notes an event if it has grown by the threshold within the window. Called when the
-    /// time [`Watch::next`] is reached.
+    /// Adds up the stall time until now. If this time has grown by the trigger's threshold within the trigger's window,
+    /// records an event for the trigger. Called when the time [`Watch::next`] is reached.
     fn look(&mut self, cpus: &[OnCpu]) {
         let now = self.next;
         self.sum.look(cpus);
@@ -162,11 +163,12 @@ impl Watch {
     }
 }
 
-/// Pressure of the machine, or of a group with its descendants.
+/// Pressure (PSI) of the machine as a whole, or of a memory control group together with its descendants.
 pub(crate) struct GroupPressure {
     pub(crate) parent: Option<Rc<GroupPressure>>,
     cpus: Box<[OnCpu]>,
-    /// The next time, ps, at which a period ends or a trigger looks at the stall time.
+    /// The next time, ps, at which an averaging period of PSI ends or a trigger has to compare the stall time with its
+    /// threshold.
     due: Cell<u64>,
     averaged: RefCell<Averaged>,
     watches: RefCell<Vec<Weak<RefCell<Watch>>>>,
@@ -187,8 +189,9 @@ impl GroupPressure {
         std::iter::successors(Some(self), |group| group.parent.as_deref())
     }
 
-    /// Takes a task off the counts of the CPU `before.1`, where the task counted as `before.0`. Adds it to the counts
-    /// of the CPU `after.1`, where it counts as `after.0` from now on.
+    /// Updates the counts of tasks by which stall time is measured, because a task changes its state or its CPU at
+    /// `now` (ps). Each pair is a state and a CPU: `before` is no longer counted for the task, and `after` is counted
+    /// from now on.
     pub(crate) fn change(&self, now: u64, before: (Part, usize), after: (Part, usize)) {
         self.advance(now);
         for ((part, cpu), more) in [(before, -1), (after, 1)] {
@@ -199,7 +202,8 @@ impl GroupPressure {
         }
     }
 
-    /// Ends all periods that are due at `now`, and lets all triggers that are due look at the stall time.
+    /// Ends all averaging periods that end at or before `now` (ps), and lets each PSI trigger look at the stall time at
+    /// each of its times up to `now`.
     #[inline]
     fn advance(&self, now: u64) {
         if now >= self.due.get() {
@@ -234,8 +238,9 @@ impl GroupPressure {
         }
     }
 
-    /// Returns the pressure at `now`, as a task that reads it gets it. Like the end of a period, each call averages the
-    /// CPUs' times since the last such moment, so it changes later figures a little.
+    /// Returns the pressure at `now`, as a task gets that reads the pressure file. The call adds to the total stall
+    /// times the weighted mean over the CPUs since the totals were last updated, as the end of a period does. Means
+    /// over two short spans differ from one over both, so a read changes later figures a little.
     pub(crate) fn read(&self, now: u64) -> Pressure {
         self.advance(now);
         self.cpus.iter().for_each(|cpu| cpu.count(now));
@@ -319,7 +324,7 @@ impl PressureTrigger {
         std::mem::take(&mut self.watch.borrow_mut().has_event)
     }
 
-    /// Returns the time, ps, at which the trigger looks at the stall time next.
+    /// Returns the virtual time, ps, at which this PSI trigger next compares the stall time with its threshold.
     pub(crate) fn next_look(&self) -> u64 {
         self.watch.borrow().next
     }

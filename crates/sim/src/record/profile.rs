@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The number of a call path: the index of its last call in the nodes of [`Profile`].
+/// The number of a call path: the index, among the nodes of [`Profile`], of the node for the path's innermost call.
 pub(crate) type NodeId = u32;
 
 const NO_NODE: NodeId = NodeId::MAX;
@@ -18,7 +18,7 @@ struct Node {
     on_cpu: u64,
     off_cpu: u64,
     parent: NodeId,
-    /// Index of the function; for a root, index of its name.
+    /// Index of the node's function in [`Func::ALL`]. For a root, the index of the root's name in [`Tree::root_names`].
     label: u32,
     children: [NodeId; FUNCS],
 }
@@ -30,8 +30,8 @@ struct Tree {
     roots: BTreeMap<Rc<str>, NodeId>,
 }
 
-/// The tree of call paths; and for each pair of call path and lock class, the time spent spinning for locks of that
-/// class.
+/// The first field is the tree of call paths. The second field has, for each call path and class of locks, the time
+/// that was spent there spinning for locks of this class.
 #[derive(Default)]
 pub(crate) struct Profile(RefCell<Tree>, RefCell<BTreeMap<(NodeId, u8), u64>>);
 

@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, VecDeque};
 /// The request for a trace: which part of the run and which activities to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Start of the traced period. A slice (an activity with its duration) that ends before this time is left out. A
-    /// slice that begins before this time is recorded as if it began at it.
+    /// Start of the traced period. A slice (an activity with its duration) that ends before this time is left out. Of a
+    /// slice that begins before this time and ends later, only the part from this time on is recorded.
     pub from: Nanos,
-    /// End of the traced period. A slice that begins after this time is left out. A slice that ends after this time is
-    /// recorded as if it ended at it.
+    /// End of the traced period. A slice that begins after this time is left out. Of a slice that begins before this
+    /// time and ends later, only the part up to this time is recorded.
     pub to: Nanos,
-    /// Largest number of slices that are recorded; later slices are only counted.
+    /// Largest number of slices that the trace has. Slices beyond this number are counted but not recorded.
     pub max_slices: usize,
     /// Periods with interrupts off on a CPU, and waits of a task for a CPU, are left out if they are shorter than this
     /// time. Interrupt handlers are always recorded.
@@ -29,7 +29,7 @@ pub struct TraceConfig {
     pub waits_of: Option<usize>,
 }
 
-/// The record of a run.
+/// The trace of a run, as it was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Slices in the order in which they ended.
@@ -48,7 +48,7 @@ pub struct Trace {
     pub full_at: Option<Nanos>,
 }
 
-/// A note that a task made about a wait, with its time.
+/// A note that a task made about a wait, with the time of the note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
     /// Time of the note.
@@ -103,7 +103,7 @@ pub enum Activity {
     },
     /// A CPU spun for a lock.
     LockWait {
-        /// The CPU that spun.
+        /// The CPU that spun for the lock.
         cpu: usize,
         /// The name of the lock's class; `per_cpu` for a per-CPU slot.
         class: &'static str,
@@ -118,7 +118,7 @@ pub enum Activity {
     /// A task was in a function, on a CPU or asleep. Only the main functions of reclaim, compaction and the OOM killer,
     /// and the functions that wait in reclaim, are recorded.
     Function {
-        /// The task that was in the function.
+        /// The task that ran in the function.
         task: TaskId,
         /// The function that the task was executing.
         func: Func,
@@ -155,8 +155,8 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// Returns whether the activity is recorded if [`TraceConfig::waits_of`] is `of`. This is true for disk requests
-    /// and packets, and for activities that delay the interrupts of CPU `of`.
+    /// Returns whether the activity is one of those that are recorded for CPU `of` ([`TraceConfig::waits_of`]): a disk
+    /// request, a packet, or an activity that delays the interrupts of this CPU.
     pub(crate) const fn is_wait_of(&self, of: usize) -> bool {
         match *self {
             Self::InterruptsOff { cpu, .. } | Self::Interrupt { cpu, .. } | Self::LockWait { cpu, .. } => cpu == of,
@@ -210,8 +210,8 @@ pub(crate) struct Pending {
     pub(crate) done: Option<u64>,
 }
 
-/// A command that is being ended, with the sums over those of its requests that have ended so far. The requests of a
-/// command were merged and are served together.
+/// A disk command that is being ended, with the sums over those of its requests that have ended so far. The requests of
+/// a command were merged, and the disk serves them together.
 pub(crate) struct Command {
     pub(crate) submitted: u64,
     pub(crate) block: u64,

@@ -1,5 +1,5 @@
-//! The schedule without chance: virtual time decides the order of CPUs and tasks. Only the winner of a random lock is
-//! drawn.
+//! The schedule in which virtual time, and not chance, decides the order of CPUs and tasks. There is one exception:
+//! with random lock fairness, the CPU that gets a contended lock is drawn.
 
 use super::{Point, Runner, Schedule, Turn};
 use crate::rng::Rng;

@@ -36,7 +36,7 @@ pub(crate) enum Point {
     Waits,
 }
 
-/// The decision of a schedule at a point of a run. By default, the task continues unchanged.
+/// The decision of a schedule at one point of a run. By default, the running task continues unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turn {
     /// Time by which the step takes longer, ps.
@@ -44,7 +44,7 @@ pub(crate) struct Turn {
     /// `true` if the task is to yield its CPU. It does so only if it may be preempted and another task waits for the
     /// CPU.
     pub(crate) gives_up: bool,
-    /// The new rank of the task; `None` if the rank stays.
+    /// The new rank of the task, if tasks run by rank (the lowest first); `None` if the rank stays.
     pub(crate) rank: Option<u64>,
 }
 
@@ -60,7 +60,8 @@ pub(crate) struct Runner {
 /// The source of all random decisions about the order of CPUs and tasks. A run asks its schedule for decisions. The
 /// points at which it asks depend only on the earlier decisions, so that a run can be replayed.
 pub(crate) trait Schedule {
-    /// Returns whether [`Schedule::turn`] has to be called at each point of the run.
+    /// Returns whether the schedule decides at single steps of tasks and interrupt handlers. If not, [`Schedule::turn`]
+    /// need not be called.
     fn sees_steps(&self) -> bool;
 
     /// Returns whether only one CPU runs at a time. This is the CPU whose task has the lowest rank of all runnable

@@ -28,8 +28,8 @@ pub struct Pct {
     pub patience: u64,
 }
 
-/// The rank that separates new tasks from fallen ones. New tasks draw lower ranks; tasks that have fallen to a low
-/// priority have higher ranks. A low rank is a high priority.
+/// A rank between those of new tasks, which are lower, and those of tasks that the schedule has moved to a low
+/// priority, which are higher. A low rank is a high priority.
 const FALLEN: u64 = 1 << 63;
 
 pub(crate) struct Priorities {
@@ -49,7 +49,7 @@ pub(crate) struct Priorities {
 }
 
 impl Priorities {
-    /// Creates the schedule, and draws from `chance` the steps at which the order of tasks changes.
+    /// Creates the schedule. The generator `chance` draws the numbers of the steps at which the order of tasks changes.
     ///
     /// # Panics
     /// When `depth` or `steps` is 0.
@@ -129,8 +129,8 @@ mod tests {
         Priorities::new(Pct { depth, steps, patience }, Rng::new(1, 0))
     }
 
-    /// Takes `steps` steps. Returns the steps at which the running task gets a new rank, each with this rank minus
-    /// [`FALLEN`].
+    /// Lets the schedule `of` decide at each of `steps` steps of one running task. Returns the numbers of the steps at
+    /// which it gives the task a new rank, each with this rank minus [`FALLEN`].
     fn falls(of: &mut Priorities, steps: u64, at: Point) -> Vec<(u64, u64)> {
         (1..=steps).filter_map(|step| of.turn(RUNS, at).rank.map(|rank| (step, rank - FALLEN))).collect()
     }

@@ -8,9 +8,9 @@ use machine::Nanos;
 /// The probabilities with which steps take longer and tasks give up their CPUs, and the longest delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Perturb {
-    /// Probability, in units of 1/65536, that a step takes longer.
+    /// Probability, in units of 1/65536, that a step is delayed by a random time of at most [`Self::delay_max`].
     pub delay_chance: u32,
-    /// Longest delay. All delays up to it are equally likely.
+    /// Longest time by which a delayed step takes longer. All times up to this are equally likely.
     pub delay_max: Nanos,
     /// Probability, in units of 1/65536, that a task gives up its CPU at a step. This happens only at steps at which
     /// the task may be preempted.

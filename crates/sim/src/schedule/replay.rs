@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// All decisions of a schedule in a run, except decisions to continue unchanged.
+/// The decisions of a schedule in one run. Decisions that change nothing are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
     is_by_rank: bool,
     sees_steps: bool,
-    /// The decisions, each with the number of times that the schedule had been asked for a decision before. This number
-    /// includes the times when the schedule decided to change nothing.
+    /// The decisions other than "change nothing". Each comes with the number of the question that it answers: the
+    /// schedule is asked again and again, and the questions are counted from 0.
     answers: Vec<(u64, Answer)>,
 }
 
@@ -22,7 +22,7 @@ impl Decisions {
         self.answers.len()
     }
 
-    /// Returns whether the schedule always decided to continue unchanged.
+    /// Returns whether there are no decisions: whenever the schedule was asked, it decided to continue unchanged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()

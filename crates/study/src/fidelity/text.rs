@@ -15,8 +15,8 @@ pub enum Look {
     Markdown,
 }
 
-/// Returns the summary as text: two lines for each experiment, and two for all experiments together. The first line
-/// counts all published figures, the second leaves out those that are left to chance.
+/// Returns the summary as text: two lines for each experiment, and two for all experiments together. Of two such lines,
+/// the first counts all published figures, and the second only those that are not left to chance.
 #[must_use]
 pub fn summary(all: &[Fidelity], look: Look) -> String {
     let (head, lines) = summary_lines(all);
@@ -29,7 +29,7 @@ const SUMMARY_NUMBERS: std::ops::Range<usize> = 2..7;
 /// Indices of the columns that hold numbers, not words, in a table of published figures.
 const FIGURE_NUMBERS: std::ops::Range<usize> = 2..8;
 
-/// Returns the summary as a table of cells.
+/// Returns the summary of the comparisons with published figures as a table of cells.
 #[must_use]
 pub fn summary_grid(all: &[Fidelity]) -> grid::Grid {
     let (head, lines) = summary_lines(all);
@@ -124,8 +124,9 @@ pub fn missed(cell: &Cell) -> Vec<&'static str> {
     level.into_iter().chain(effect).collect()
 }
 
-/// Returns in words why chance decides whether a figure is met. If chance decides only the level (the figure itself) or
-/// only the kernel's effect, the text says which. The text is empty if chance decides neither.
+/// Returns the reason, in words, why chance decides whether the simulated figure of `cell` meets the published one. If
+/// chance decides only the level (the figure itself) or only the kernel's effect, the text says which. The text is
+/// empty if chance decides neither.
 #[must_use]
 pub fn left_to_chance(cell: &Cell) -> String {
     let effect = cell.effect.as_ref().map(|effect| effect.left_to_chance);

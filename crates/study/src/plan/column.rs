@@ -36,7 +36,8 @@ pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
     }
 }
 
-/// Numbers columns with equal names: the second becomes `#2` and so on.
+/// Makes the ids of columns unique: if several columns have the same id, `#2` is appended to that of the second, `#3`
+/// to that of the third, and so on.
 pub(super) fn number(columns: &mut [Column]) {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for column in columns {
@@ -48,7 +49,7 @@ pub(super) fn number(columns: &mut [Column]) {
     }
 }
 
-/// Returns the command that repeats one job: the subject's job with `seed`.
+/// Returns a command line of `highwater run` that repeats the subject's job with the seed `seed`.
 pub(super) fn replay(request: &Request, subject: &Subject<'_>, seed: u64) -> String {
     let Subject { named, setup, ground, image, .. } = *subject;
     let mut command =

@@ -1,4 +1,4 @@
-//! CPU time and memory that runs will take, estimated from measurements, for `--dry-run`.
+//! Estimates, for `--dry-run`, of the CPU time and the memory that runs will take. They are computed from measurements.
 
 use super::{Plan, Run};
 use grounds::job::Job;
@@ -8,13 +8,14 @@ use std::fmt::Write as _;
 /// ([`BYTES_PER_PAGE`]). Between 14 and 17 were measured for `anon`, `randread`, `scan` and `thp` at scale 1/64.
 const MEMORY_MIB: u64 = 16;
 
-/// Bytes that a run takes for each page of its machine's memory: the smallest and the largest value measured for usual
-/// workloads, and the value for a workload with many small files. The measurements compare the peak resident set at
-/// scale 1/4 or 1/16 with that at 1/64, and divide the difference by the difference in pages: `parallelio` 89, `anon`
-/// 134, `randread` 232, `scan` 261; `multibuild` 1735.
+/// Bytes of this computer's memory that a simulated run takes for each page of the simulated machine: the smallest and
+/// the largest value measured for usual workloads, and the value for a workload with many small files. The measurements
+/// compare the peak resident set at scale 1/4 or 1/16 with that at 1/64, and divide the difference by the difference in
+/// pages: `parallelio` 89, `anon` 134, `randread` 232, `scan` 261; `multibuild` 1735.
 const BYTES_PER_PAGE: [u64; 3] = [90, 260, 1_740];
 
-/// Returns the CPU time and memory that simulated runs will take, in words; empty if no run is simulated.
+/// Returns a text that states the CPU time and the memory that the simulated runs of `plans` will take. The text is
+/// empty if no run is simulated.
 #[must_use]
 pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     let (mut cpu_s, mut is_known, mut runs, mut most_pages) = (0.0, true, 0, 0);
@@ -51,8 +52,8 @@ pub fn in_words<'p>(plans: impl IntoIterator<Item = &'p Plan>) -> String {
     text
 }
 
-/// Returns how many times as long a run is as a run with the experiment's own parameters. Returns 1 if the parameters
-/// do not determine the length.
+/// Returns the duration of a run, divided by the duration that it has with the experiment's own parameters. Returns 1
+/// if the parameters do not determine the duration.
 fn longer(plan: &Plan, run: &Run) -> f64 {
     let own = Job { params: plan.experiment.params.clone(), ..(*run.job).clone() };
     let times = [&*run.job, &own].map(|job| plan.workload.time_s(job).filter(|time| *time > 0));

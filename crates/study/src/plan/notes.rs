@@ -1,4 +1,5 @@
-//! Notes beside the figures: settings that no run reads, columns with equal runs, runs without reclaim.
+//! Notes that are printed with the figures of a report, about settings that no run reads, about columns whose runs are
+//! equal, and about runs without reclaim.
 
 use super::{Plan, Run, run::Ended};
 use catalogue::difference::plain;
@@ -112,8 +113,8 @@ const GROUPS_AS_OF: &str = "Linux 6.1";
 /// Name of the library's kernel. It is derived from a kernel of an old release, but does not stand for that release.
 const OF_LIBRARY: &str = "highwater";
 
-/// Returns whether a kernel is older than control groups of version 2. This is known from the version in its name, or
-/// in the name of its nearest base that has a version.
+/// Returns whether a kernel is older than the first release whose control groups of version 2 have the memory
+/// controller. This is known from the version in its name, or in the name of its nearest base that has a version.
 fn is_before_groups(kernel: &Kernel) -> bool {
     let mut names = std::iter::once(&kernel.name).chain(&kernel.bases).take_while(|name| *name != OF_LIBRARY);
     names.find_map(|name| versions::version(name)).is_some_and(|version| version < FIRST_WITH_GROUPS)

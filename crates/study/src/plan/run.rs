@@ -20,8 +20,7 @@ use report::{Table, TableHead, rows};
 use std::borrow::Borrow;
 use std::hash::Hasher;
 
-/// Figures of a control group. If the command line gives a group, the rows with these figures of the group count as
-/// main rows.
+/// Names of a control group's figures that a report shows as main rows, if the command line gives this group.
 const GROUP_ROWS: [&str; 4] = ["memory.peak", "pgscan", "pgsteal", "max"];
 
 /// A run of one of several plans, and its place in the order of the runs of all plans.
@@ -38,7 +37,7 @@ pub(super) struct Ended<'p> {
     pub outcome: Outcome,
 }
 
-/// A run and its outcome, which may be a failure.
+/// A run with its outcome, or with the failure that ended it.
 type Became<'p> = (&'p Run, Result<Outcome, Failure>);
 
 impl Turn<'_> {
@@ -77,7 +76,7 @@ impl Turn<'_> {
 }
 
 impl Run {
-    /// Returns the run's job.
+    /// Returns the job that the run carries out: the job of its column, with the run's seed.
     fn job(&self) -> Job {
         Job { seed: self.seed, ..(*self.job).clone() }
     }
@@ -168,7 +167,9 @@ impl Plan {
         JobFailure { column: self.columns[*column].id.clone(), seed: *seed, failure, replay: replay.clone() }
     }
 
-    /// Returns the names of the main rows of a table, the main row first.
+    /// Returns the names of the rows of `table` that are shown as main rows. The first is the experiment's `main_row`.
+    /// Then come the rows that the experiment's `main_rows` name, and the rows about groups that the user added.
+    /// Returns none if the table lacks the first.
     fn main_rows(&self, table: &Table) -> Vec<String> {
         let names = || table.rows.iter().map(|row| row.name.as_str());
         let main = self.experiment.main_row.as_ref().and_then(|word| ranking::main_row(word, names()));
@@ -288,9 +289,9 @@ fn reason(Failure(message): &Failure) -> String {
 /// Largest length of the reason for a failure, in characters: the reason has to fit into a cell of a table.
 const REASON_MAX: usize = 80;
 
-/// Runs the jobs of several plans. First all jobs that run in real time run one after the other. Then the simulated
-/// jobs of all plans run on `threads` threads in the order of the plans, so that no thread is idle while the last job
-/// of a plan runs. Returns each plan with its results, failures included. `watch` counts the jobs over all plans.
+/// Runs the jobs of several plans. The jobs in real time come first, one after the other. Then `threads` threads run
+/// the simulated jobs in the order of the plans. A thread does not wait for the last job of a plan before it begins a
+/// job of the next plan. Returns each plan with its results, failures included. `watch` counts the jobs over all plans.
 pub fn run_all<'p, P: Borrow<Plan>>(plans: &'p [P], threads: usize, watch: &dyn Watch) -> Vec<(&'p P, Results)> {
     let (mut real, mut simulated, mut number) = (Vec::new(), Vec::new(), 0);
     for plan in plans.iter().map(Borrow::borrow) {

@@ -1,4 +1,4 @@
-//! Changes that a request makes: values of kernels, of the machine, and of parameters.
+//! Changes that the user requests for a run: values of the kernel, of the machine, and of the workload's parameters.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,10 +36,10 @@ impl Set {
     }
 }
 
-/// A machine and the workload's parameters, each possibly changed.
+/// A machine and the parameters of the workload. Either may have changes.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
-    /// The machine, after the changes.
+    /// The machine, with those of its keys changed that the setup changes.
     pub machine: Arc<Machine>,
     /// Name or file of the machine, followed by the changes to its keys.
     pub machine_word: String,
@@ -47,13 +47,13 @@ pub(super) struct Setup {
     pub params: Node,
     /// Name or file of the experiment, followed by the changes to its parameters.
     pub experiment_word: String,
-    /// The changed values, by key.
+    /// The values that differ from the machine file and the experiment file, by key.
     pub set: BTreeMap<String, String>,
 }
 
 impl Setup {
-    /// Returns a setup for each combination of the values that a request gives for keys of the machine and of
-    /// parameters.
+    /// Returns a setup for each combination of the values that a request sets. A request may set several values for
+    /// each key of the machine (`machine.KEY`) and for each parameter of the workload (`params.KEY`).
     pub fn all(request: &Request, experiment: &Experiment) -> Result<Vec<Self>, Error> {
         let machine_word = request.machine.clone().unwrap_or_else(|| experiment.machine.clone());
         let machine_word = request.groups.iter().fold(machine_word, |word, group| word + &group.changes());
@@ -109,11 +109,11 @@ fn of_set(error: Error, prefix: &str, set: &BTreeMap<String, String>) -> Error {
     Error { place: None, message: format!("{}: {why}", given.join(" ")) }
 }
 
-/// Changes an error about a control group that the command line gives: the message then names the option of the command
-/// line, not a place in the machine file. Returns the changed error.
+/// Returns an error about a control group with another text, if an option of the command line defines the group: the
+/// text then names this option instead of a place in the machine file.
 ///
 /// # Errors
-/// When `error` is not about such a group. `error` is then returned unchanged.
+/// When no option defines the group, or `error` is about something else. The result is then `error`, unchanged.
 fn of_group(error: Error, groups: &[Asked]) -> Result<Error, Error> {
     let place = error.place.as_ref().filter(|place| place.line == 0).map(|place| place.file.to_string());
     let option = place.and_then(|place| groups.iter().rev().find_map(|group| group.option_at(&place)));
@@ -132,12 +132,12 @@ pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<St
     words.iter().flat_map(|word| values.iter().map(move |value| format!("{word}+{key}={value}"))).collect()
 }
 
-/// Refuses keys with a wrong prefix: keys of the machine begin with [`OF_MACHINE`], parameters of the workload with
-/// [`OF_PARAMS`], and keys of kernels with neither.
+/// Checks that each key to be set has the prefix of the thing that it belongs to: `machine.` for the machine, `params.`
+/// for the workload's parameters, and no prefix for kernels.
 ///
 /// # Errors
-/// When there is such a key. The error names the first one and its right name. Unknown keys are refused where they are
-/// read.
+/// When a key has a wrong prefix. The error names the first such key and its right name. A key that belongs to nothing
+/// is no error here; the function that reads its value refuses it.
 pub(super) fn check_owners(
     request: &Request,
     experiment: &Experiment,

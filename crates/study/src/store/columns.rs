@@ -1,4 +1,4 @@
-//! The columns of a file of runs, in the Parquet format.
+//! Reads and writes the columns of a Parquet file that has the results of runs.
 
 use std::{
     collections::HashMap,
@@ -48,7 +48,8 @@ const SCHEMA: &str = "message highwater {
 /// equal in all lines of a run.
 const GROUP: usize = 7;
 
-/// The contents of a file: the texts of its footer by name, then for each line the texts of its columns and its value.
+/// The contents of a run's Parquet file. The first part has the texts of the footer, by name. The second part has, for
+/// each line, the five texts that may differ from line to line, and the line's value.
 pub(super) type Contents = (HashMap<String, String>, Vec<([String; 5], f64)>);
 
 /// Returns `runs` encoded as the bytes of a file, with the texts `footer` in its footer.

@@ -1,5 +1,5 @@
-//! A run as the bytes of a file. The file has a line for each figure, in typed columns, and a head in its footer. The
-//! module `columns` writes and reads lines and footer.
+//! Converts a run to the bytes of its file, and back. The file has a line for each figure, in typed columns, and a
+//! footer that holds everything else about the run. The module `columns` writes and reads lines and footer.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -54,7 +54,8 @@ pub fn encode(key: &Key, outcome: &Outcome) -> Vec<u8> {
     columns::write(&[run], footer)
 }
 
-/// Returns `runs` encoded in order as the bytes of one file, which has the columns of a run's file.
+/// Returns the bytes of a single file that holds all of `runs`, in order. The file has the same columns as the file of
+/// one run.
 #[must_use]
 pub fn joined(runs: &[StoredRun]) -> Vec<u8> {
     columns::write(runs, Vec::new())
@@ -89,7 +90,8 @@ pub fn decode(bytes: Vec<u8>) -> Result<StoredRun, String> {
     Ok(StoredRun { hash, identity: head.identity, outcome })
 }
 
-/// Returns a hash over everything that [`decode`] takes from a file.
+/// Returns a hash of all parts of a stored run that [`decode`] reads from its file. `hash` is the hash of the run's
+/// key.
 fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     let Outcome { rows, fingerprint, virtual_time_ns, page_events, is_idle, report, notes, .. } = outcome;
     let mut all = Sha256::new();
@@ -111,7 +113,8 @@ fn digest(hash: &str, identity: &Identity, outcome: &Outcome) -> String {
     all.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the word that stands for `better` in files. It says whether higher or lower values of a row are better.
+/// Returns the word by which a file states which values of a row are better: `higher`, `lower`, or `neutral` for
+/// neither.
 #[must_use]
 pub const fn better_word(better: Better) -> &'static str {
     match better {

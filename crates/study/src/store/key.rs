@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 use grounds::job::Job;
 use report::Column;
 
-/// Version of the format of keys and files. A program does not find files that were made with another version of the
-/// format.
+/// Version of the format of a run's key and of its file in a store. A program does not find runs that were stored with
+/// another version.
 pub const FORMAT: u32 = 1;
 
 /// The name of a run in a store: experiment, machine, scale, kernel, changes and seed.
@@ -39,7 +39,7 @@ impl Identity {
         format!("{}{changes}", self.kernel)
     }
 
-    /// Returns the name of the machine without its changes.
+    /// Returns the machine's name alone, without the changes to the machine's keys.
     #[must_use]
     pub fn plain_machine(&self) -> &str {
         self.machine.split('+').next().unwrap_or(&self.machine)
@@ -58,7 +58,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Makes the key of a simulated job, one of the runs of the table's column `column`.
+    /// Returns the key under which the store keeps the results of a simulated job. The job is one of the runs of
+    /// `column`.
     #[must_use]
     pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
         SeedKeys::of_job(job, column, workload).of_seed(job.seed)
@@ -68,7 +69,8 @@ impl Key {
 /// The keys of the runs in one column, which differ only in their seeds.
 #[derive(Clone, Debug)]
 pub struct SeedKeys {
-    /// The identity of any of the runs. Only its seed differs from run to run.
+    /// The identity of one of the runs, with any seed. The identities of the other runs differ from it only in the
+    /// seed.
     identity: Identity,
     /// The key's text before the line of the seed.
     before: String,
@@ -79,7 +81,8 @@ pub struct SeedKeys {
 }
 
 impl SeedKeys {
-    /// Makes the keys of the runs in `column` from a simulated job with any seed.
+    /// Creates the source of the keys of all runs in `column`, which differ only in the seed. `job` is the simulated
+    /// job of one of these runs, whichever it is.
     #[must_use]
     pub fn of_job(job: &Job, column: &Column, workload: &str) -> Self {
         let identity = Identity {
@@ -100,8 +103,8 @@ impl SeedKeys {
         Self::of_lines(identity, lines)
     }
 
-    /// Makes the keys from an identity and from the lines of a key's text. The lines may have any order, and the seed's
-    /// line must not be among them.
+    /// Makes the keys of a column's runs. `identity` and `lines` are what all seeds of the column share: the text of a
+    /// run's key has these lines, sorted, and a line with the run's seed, which must not be among `lines`.
     fn of_lines(identity: Identity, mut lines: Vec<String>) -> Self {
         let Identity { experiment, machine, scale, kernel, set, .. } = &identity;
         for (name, value) in [("experiment", experiment), ("machine", machine), ("scale", scale), ("kernel", kernel)] {
@@ -118,14 +121,14 @@ impl SeedKeys {
         Self { before, behind: ended(behind), hasher, identity }
     }
 
-    /// Returns the hash and the name of this column's run with a seed.
+    /// Returns the hash and the identity of the run of this column that has the seed `seed`.
     #[must_use]
     pub fn name(&self, seed: u64) -> (String, Identity) {
         let hasher = self.hasher.clone().chain_update(self.after(seed));
         (digits(&hasher.finalize()), Identity { seed, ..self.identity.clone() })
     }
 
-    /// Returns the key of this column's run with a seed.
+    /// Returns the key of the run of this column that has the seed `seed`.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Key {
         let (hash, identity) = self.name(seed);

@@ -27,7 +27,7 @@ use kit::in_use;
 /// A run that is in a store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
-    /// The hash that names the run's file.
+    /// The hash that is the name of the run's file in the store.
     pub hash: String,
     /// Name of the run.
     pub identity: Identity,
@@ -64,8 +64,8 @@ impl Store {
     /// Opens the store in a folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// When the folder cannot be created, no file can be created in it, an output of this command is to be written in
-    /// place of a run's file, or this crate was built without its feature `parquet`.
+    /// When the folder cannot be created, no file can be created in it, this command writes an output file whose path
+    /// is that of a run's file in the folder, or this crate was built without its feature `parquet`.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
         check_build(folder)?;
         let store = Self { folder: folder.to_owned() };
@@ -90,9 +90,8 @@ impl Store {
 
     /// Opens the store in an existing folder.
     ///
-    /// # Errors
-    /// When there is no such folder, an output of this command is to be written in place of a run's file, or this crate
-    /// was built without its feature `parquet`.
+    /// # Errors When there is no such folder, when an option of the command line names the folder or the file of one of
+    /// its runs as an output, or when this crate was built without its feature `parquet`.
     pub fn existing(folder: &Path) -> Result<Self, Failure> {
         check_build(folder)?;
         if folder.is_dir() {
@@ -121,7 +120,7 @@ impl Store {
         self.path(hash).exists()
     }
 
-    /// Returns the run with a key; none if it is not stored.
+    /// Returns the stored run that has the key `key`; none if no such run is stored.
     ///
     /// # Errors
     /// When the run's file cannot be read, is damaged, or holds another run.
@@ -151,7 +150,7 @@ impl Store {
         }
     }
 
-    /// Stores the bytes of a run's file that another process made. Returns the run.
+    /// Stores a run that another process has made. `bytes` are the contents of the run's file. Returns the run.
     ///
     /// # Errors
     /// When the bytes are damaged, or the file cannot be written.

@@ -1,4 +1,5 @@
-//! Comma-separated values with a heading, or with columns that the user names: separated by commas, semicolons or tabs.
+//! Tables of separated values (CSV). The separator is a comma, a semicolon or a tab. A heading names the columns, or
+//! else the user does.
 
 use super::text::{SECOND, lossy, micros, number};
 use super::{Format, Opened, keys, twitter, vscsi};
@@ -109,15 +110,15 @@ fn unit_of(role: Role, unit: &str) -> Result<u64, String> {
     })
 }
 
-/// Returns the unit of a column for which the user gave no unit. If the column's name is known for the role, this is
-/// the unit of that name; otherwise it is a second for times, and 1 for other roles.
+/// Returns the unit of a column for which the user gave no unit. If the role has known column names and `name` is one
+/// of them, returns the unit of this name. Otherwise returns a second for times, and 1 for other roles.
 fn default_unit(role: Role, name: &str) -> u64 {
     let name = name.to_ascii_lowercase();
     let known = KNOWN.iter().find(|(known, _, names)| *known == role && names.contains(&name.as_str()));
     known.map_or(if role == Role::Time { SECOND } else { 1 }, |(_, unit, _)| *unit)
 }
 
-/// The fields of a line.
+/// The fields into which a line was split, as one text and the end of each field in it.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     text: Vec<u8>,

@@ -3,8 +3,8 @@
 //! in all versions.
 //!
 //! A region that was seen to be accessed in a snapshot becomes one load of the whole region at the end of the snapshot.
-//! DAMON samples one page of each region, so the load is an upper bound of the memory that was touched. Addresses are
-//! offsets in a file for each target.
+//! DAMON samples one page of each region, so the load is an upper bound of the memory that was touched. The trace has
+//! one file for each target of DAMON, and the target's addresses are offsets in this file.
 
 use super::text::{SECOND, fields, hex, lossy, micros, number};
 use super::{Format, Opened};

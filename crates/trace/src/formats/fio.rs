@@ -1,5 +1,5 @@
-//! Logs of fio (`write_iolog`), versions 2 and 3: a heading, then lines of `file action [offset length]`, in version 3
-//! after a time in µs. In version 2, `wait` advances the time by its offset, µs.
+//! Logs of fio (`write_iolog`), versions 2 and 3: a heading, then lines of the form `file action [offset length]`. In
+//! version 3, each of these lines begins with a time in µs. In version 2, `wait` advances the time by its offset, µs.
 
 use super::text::{fields, lossy, number};
 use super::{Format, Opened};

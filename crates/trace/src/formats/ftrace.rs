@@ -37,10 +37,10 @@ pub static FORMAT: Format = Format {
     },
 };
 
-/// Longest time, µs, for which a read is held back so that its steps can be merged.
+/// Longest time, µs, for which the parser keeps a read back, so that later events can extend the read.
 const HELD_US: u64 = 100_000;
-/// Largest number of requests that are held back. If the times in a trace do not advance, this limit bounds the use of
-/// memory.
+/// Largest number of requests that the parser keeps back at a time. This limit bounds the use of memory if the times in
+/// a trace do not advance, so that [`HELD_US`] never passes.
 const HELD_MAX: usize = 1 << 16;
 
 /// An event of the kernel, from one line of the input.
@@ -108,14 +108,14 @@ fn value<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     None
 }
 
-/// Facts about the length of a file: its size if the user gave it, and the pages that events of the trace name.
+/// Facts about the length of a file: its size if the user gave it, and the highest pages that events of the trace name.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     /// Size of the file, bytes, if the user gave it.
     size: Option<u64>,
-    /// The page number after the last page that was added to the page cache.
+    /// One more than the highest number of a page of this file that was added to the page cache; 0 if none was.
     added: u64,
-    /// The highest page number at which a read began.
+    /// The highest number of a page of this file at which a read began.
     begun: u64,
 }
 
@@ -131,7 +131,7 @@ impl Ends {
     }
 }
 
-/// A request that is held back until no later event can change it or a request before it.
+/// A request that is not passed on yet, because a later event can still change this request or an earlier one.
 struct Held {
     request: Request,
     is_open: bool,
@@ -153,7 +153,7 @@ struct Ftrace {
     held: VecDeque<Held>,
     /// Number of requests that have left the list `held`.
     passed: u64,
-    /// For each task, its last read, which the next events of the task may continue.
+    /// For each task, its last read, if the next events of the task may still extend this read.
     open: HashMap<u32, Open>,
     /// For each task, the number of the request for its last fault-around. A fault-around maps several pages, so a
     /// later event may correct the page in this request.
@@ -248,7 +248,7 @@ impl Ftrace {
         Ok(())
     }
 
-    /// Adds the read of a block device that an event reports.
+    /// Adds a read of a block device, from the fields `rest` of the event that reports this read.
     fn block(&mut self, rest: &[u8], base: Request, sink: &mut Sink) -> Result<(), String> {
         let numbers = value(rest, b"sector").and_then(number).zip(value(rest, b"size").and_then(number));
         let (sector, size) = numbers.ok_or("expected device, sector= and size=")?;
@@ -301,8 +301,8 @@ impl Ftrace {
         file
     }
 
-    /// Appends a request and returns its number. If the last read of `task` was still open, it is now complete and is
-    /// closed.
+    /// Appends a request and returns its number. `is_open` states whether later events may extend the request. If the
+    /// last read of `task` was still open, closes that read, because it is now complete.
     fn add(&mut self, request: Request, is_open: bool, task: u32, sink: &mut Sink) -> u64 {
         if let Some(open) = self.open.remove(&task) {
             self.close(open.number, sink);
@@ -316,7 +316,8 @@ impl Ftrace {
         self.held.get_mut(usize::try_from(number.checked_sub(self.passed)?).ok()?)
     }
 
-    /// Marks a read as complete. If the end of its file is known, cuts off the part of the read beyond it.
+    /// Marks a read as complete: no later event extends it. If the length of the file is known, cuts off the part of
+    /// the read that lies after the end of the file.
     fn close(&mut self, number: u64, sink: &mut Sink) {
         let ends = |file: u32| self.ends.get(&file).and_then(|ends| ends.known());
         let Some(held) = number.checked_sub(self.passed).and_then(|at| self.held.get_mut(at as usize)) else { return };
@@ -335,8 +336,8 @@ impl Ftrace {
         }
     }
 
-    /// Passes the held requests to `sink` in their order, up to the first read that may still go on. A read that was
-    /// held too long counts as complete.
+    /// Passes held requests to `sink`, the oldest first. Stops before a read that later events may still extend. A read
+    /// counts as complete once it is [`HELD_US`] old, or while more than [`HELD_MAX`] requests are held.
     fn pass(&mut self, now_us: u64, sink: &mut Sink) -> Result<(), String> {
         while let Some(Held { request, is_open }) = self.held.front() {
             if *is_open {

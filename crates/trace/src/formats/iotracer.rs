@@ -40,7 +40,7 @@ enum File {
     Faults,
 }
 
-/// Returns which of the files of IO Tracer a line comes from; none if it fits none of them.
+/// Returns the kind of IO Tracer's files to which a line belongs, as its fields show; none if the line fits no kind.
 fn kind_of(fields: &Fields) -> Option<File> {
     let field = |at: usize| fields.get(at).unwrap_or_default();
     date_micros(field(0))?;
@@ -64,7 +64,7 @@ fn kind_of(fields: &Fields) -> Option<File> {
 #[derive(Default)]
 struct IoTracer {
     fields: Fields,
-    /// Numbers of files, by device and inode.
+    /// For the device and the inode of each file, the number of the file in the trace.
     files: HashMap<(u64, u64), u32>,
 }
 
@@ -168,8 +168,8 @@ impl IoTracer {
     }
 }
 
-/// Returns the operation of the call that is called `name`, with its flags; `None` if the call does not concern the
-/// contents of a file.
+/// Returns the operation that the system call `name` does, with the operation's flags; `None` if the call does not
+/// concern the contents of a file.
 fn call_of(name: &[u8]) -> Option<(Operation, Flags)> {
     let operation = match name {
         b"READ" | b"DIO_READ" => Operation::Read,

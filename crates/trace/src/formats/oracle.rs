@@ -25,7 +25,8 @@ pub(super) struct Fields {
     next: i64,
 }
 
-/// Returns the fields of a record of 24 bytes, in which `next` lies 16 bytes from the start.
+/// Returns the fields of a record; `None` if `record` has fewer than 24 bytes. Byte 0 begins the time, byte 4 the
+/// object's number, byte 12 its size, and byte 16 the number of its next request.
 pub(super) fn fields(record: &[u8]) -> Option<Fields> {
     Some(Fields {
         seconds: u32::from_le_bytes(*record.first_chunk()?).into(),
@@ -35,8 +36,9 @@ pub(super) fn fields(record: &[u8]) -> Option<Fields> {
     })
 }
 
-/// Returns whether an input looks like this format, which has no magic number. In records of this format, times never
-/// decrease, and the next request for an object comes later than the record.
+/// Returns whether the start of an input looks like this format, which has no magic number. The times of the records
+/// must never decrease. The next request that a record names must be a later record, if any. At most half of the sizes
+/// may be 0.
 fn recognise(start: Start<'_>) -> bool {
     if start.is_text() || start.bytes.len() < WIDTH || (start.is_all && !start.bytes.len().is_multiple_of(WIDTH)) {
         return false;

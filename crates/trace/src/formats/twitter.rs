@@ -47,7 +47,8 @@ impl Parser for Twitter {
     }
 }
 
-/// Returns the operation of a request that corresponds to the memcached command `name`; `None` for any other word.
+/// Returns the kind of request (read, write or delete) that the memcached command `name` makes; `None` for an unknown
+/// command.
 pub(super) fn operation_of(name: &[u8]) -> Option<Operation> {
     match name {
         b"get" | b"gets" => Some(Operation::Read),

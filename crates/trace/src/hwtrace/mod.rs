@@ -46,7 +46,7 @@ pub use writer::Writer;
 /// | `block_bytes` | number: size of the blocks of a block trace |
 /// | `file_bytes` | object: size of a file at its first use, by the file's number as a text |
 /// | `readahead_kib` | object or number: `read_ahead_kb` of the disks |
-/// | `rss` | array: courses of resident memory; who records says of what |
+/// | `rss` | array of objects: samples of the recorded processes' memory, each with its time |
 /// | `unparsed` | number: lines or records of the source that were not understood |
 /// | `not_seen` | array of texts: what the source cannot tell |
 pub type Metadata = serde_json::Map<String, serde_json::Value>;

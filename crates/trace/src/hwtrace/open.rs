@@ -45,9 +45,9 @@ impl Deref for Bytes {
 /// The place of a table of names among the bytes of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 struct Table {
-    /// Offset of the numbers that say where each name begins and where the last one ends.
+    /// Byte offset, in the trace, of the numbers that state where each name begins and where the last name ends.
     at: usize,
-    /// Number of names.
+    /// Number of names in the table.
     len: usize,
 }
 
@@ -188,7 +188,7 @@ impl Trace {
         self.tasks.len
     }
 
-    /// Returns what the trace says of itself, such as its source.
+    /// Returns the trace's metadata, such as the source of the trace.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -324,8 +324,8 @@ fn check_ends(bytes: &[u8]) -> Result<(Kind, usize, &[u8]), String> {
     Ok((kind, table_at, table))
 }
 
-/// Returns the place, in bytes, of the section that `entry` of the table describes. The section must end before the
-/// table, which begins at byte `table_at`.
+/// Returns the range of bytes of a section in the trace file. `entry` is the section's entry in the table of sections.
+/// Fails if the section does not end before the table, which begins at byte `table_at`.
 fn section_of(entry: &[u8; ENTRY], table_at: usize) -> Result<Range<usize>, String> {
     let (at, bytes) = (u64_at(entry, 8).unwrap_or(0), u64_at(entry, 16).unwrap_or(0));
     let end = at.checked_add(bytes).filter(|end| *end <= table_at as u64 && at >= HEADER as u64 && at % 8 == 0);
@@ -333,7 +333,7 @@ fn section_of(entry: &[u8; ENTRY], table_at: usize) -> Result<Range<usize>, Stri
     Ok(at as usize..end as usize)
 }
 
-/// Finds the table of names that fills a section, and checks the table. Returns its place.
+/// Checks the table of names that a section of the trace consists of, and returns the place of the table.
 fn table_in(bytes: &[u8], section: &Range<usize>) -> Result<Table, String> {
     let contents = &bytes[section.clone()];
     let count = u64_at(contents, 0).ok_or("it ends before the number of names")?;
@@ -352,8 +352,8 @@ fn table_in(bytes: &[u8], section: &Range<usize>) -> Result<Table, String> {
     Ok(Table { at: section.start + 8, len: count as usize })
 }
 
-/// Returns name number `number` of a table; `None` if the table has no such name. Also returns `None` if the table's
-/// numbers point outside of `bytes`, because a mapped file may have been changed since it was checked.
+/// Returns the name with the number `number` of a table; `None` if the table has no such name. Also returns `None` if
+/// the offsets in the table point outside of `bytes`, because a mapped file may have been changed since it was checked.
 fn name_in(bytes: &[u8], table: Table, number: usize) -> Option<&[u8]> {
     if number >= table.len {
         return None;

@@ -61,7 +61,7 @@ impl<W: Write> Writer<W> {
         self.requests
     }
 
-    /// Returns the kind of the trace by the targets of its requests: ranges of files, or objects.
+    /// Returns the kind of the trace: its requests are for ranges of bytes, or for objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind

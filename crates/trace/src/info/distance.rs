@@ -9,7 +9,7 @@ pub struct Entry {
     pub key: u64,
     /// Number of accesses to the key so far.
     pub count: u64,
-    /// Number of the interval of the trace in which the key was accessed last. Only the caller sets and reads this
+    /// Index of the time interval of the trace in which the key was accessed last. Only the caller sets and reads this
     /// field.
     pub interval: u32,
     /// Place of the key's last access in the order of all accesses.
@@ -18,14 +18,15 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// The data of one access: its distance and its weight.
+/// One access to a key: its reuse distance, the number of accesses for which it stands, and what is known about the
+/// key.
 pub struct Touch<'a> {
     /// Number of different other keys that were accessed since the last access to this key; `None` at the key's first
     /// access. If only a sample of the keys is kept, the number is scaled up to all keys.
     pub distance: Option<u64>,
     /// Number of accesses for which this access stands: 1, or more if only a sample of the keys is followed.
     pub weight: u64,
-    /// The entry of the key that was accessed. The counts of the entry already include this access.
+    /// What the table has about the accessed key. The counts in the entry already include this access.
     pub entry: &'a mut Entry,
 }
 
@@ -39,12 +40,12 @@ pub struct Touch<'a> {
 #[derive(Debug)]
 pub struct Reuse {
     keys_max: usize,
-    /// Base-2 logarithm of the divisor of the sample: one of 2^shift keys is kept. 0 if all keys are kept.
+    /// Says how large the kept sample is: one of 2^`shift` keys is kept. 0 if all keys are kept.
     shift: u32,
     numbers: HashTable<u32>,
     entries: Vec<Entry>,
-    /// For each place, the number of the key that was accessed there. It is of use only for the key's last access: at
-    /// other places the number may be stale.
+    /// For each place, the number of the key that was accessed there. The number is valid only at the place of a key's
+    /// last access. At other places it may be stale.
     keys_at: Vec<u32>,
     ones: Vec<u64>,
     sums: Vec<u32>,
@@ -52,8 +53,8 @@ pub struct Reuse {
 
 /// Largest number of keys that can be kept. There are twice as many places as keys, and places are numbers of 32 bits.
 const KEYS_LIMIT: usize = 1 << 30;
-/// Smallest value of `keys_max`. A sample can always be halved until it has fewer keys than this, because different
-/// keys have different hashes.
+/// Smallest value of `keys_max`. The value can be so small because different keys have different hashes: if a sample is
+/// halved by hash often enough, it has fewer keys than this.
 const KEYS_LEAST: usize = 16;
 const WORD: usize = 64;
 
@@ -95,8 +96,8 @@ impl Reuse {
         &self.entries
     }
 
-    /// Counts an access to a key, and returns the key's reuse distance and its counts. Returns `None` if the key is not
-    /// in the sample.
+    /// Counts an access to a key. Returns the reuse distance of this access, and the key's entry with the counts of its
+    /// accesses. Returns `None` if the key is not in the sample.
     #[inline]
     pub fn touch(&mut self, key: u64) -> Option<Touch<'_>> {
         let hash = mix(key);
@@ -174,21 +175,21 @@ impl Reuse {
         self.place(in_order.into_iter().filter(|number| *number != u32::MAX).collect());
     }
 
-    /// Returns the numbers of the keys in the order of their last accesses.
+    /// Returns the keys of the sample, by number, in the order of their last accesses.
     fn in_order(&self) -> Vec<u32> {
         let is_last = |(place, _): &(usize, &u32)| self.ones[place / WORD] >> (place % WORD) & 1 == 1;
         self.keys_at.iter().enumerate().filter(is_last).map(|(_, number)| *number).collect()
     }
 
-    /// Moves the last accesses of all keys to the first places, and keeps their order. The places behind them are then
-    /// free for new accesses.
+    /// Makes room for new accesses when all places are taken: drops the places of accesses that are not the last of
+    /// their key, and moves the others to the first places, in the same order.
     fn make_room(&mut self) {
         let in_order = self.in_order();
         self.place(in_order);
     }
 
-    /// Numbers the places anew: the last accesses of the keys `in_order` get the first places, in this order. The
-    /// number of free places after them is at least as large.
+    /// Gives the accesses new places: the last accesses of the keys `in_order` get the first places, in this order. At
+    /// least as many free places follow.
     fn place(&mut self, in_order: Vec<u32>) {
         let live = in_order.len();
         let words = (2 * live + 16 * WORD).div_ceil(WORD);
@@ -229,8 +230,8 @@ impl Reuse {
         self.change(place, u32::MAX);
     }
 
-    /// Adds `by` to the number of ones at `place` in the tree of sums. With `u32::MAX`, subtracts 1, because the sums
-    /// wrap around.
+    /// Adds `by` to the sums that count the bit `place` of `ones`. `u32::MAX` subtracts 1, because the sums wrap
+    /// around.
     fn change(&mut self, place: usize, by: u32) {
         let mut word = place / WORD + 1;
         while word < self.sums.len() {

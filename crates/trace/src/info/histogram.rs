@@ -1,4 +1,5 @@
-//! [`Histogram`]: counts of numbers, exact below 1024 and within 0.2 % above.
+//! [`Histogram`]: counts how often each number occurs. Numbers below 1024 are kept exactly, larger ones rounded by at
+//! most 0.2 %.
 
 /// A histogram of whole numbers. Numbers below 1024 have a bucket each; above, the range from a power of two to the
 /// next is divided into 512 buckets of equal width.

@@ -4,8 +4,9 @@
 //! or store touches. In a trace of objects, it is a read or a write. An *object* of the figures is a page in the first
 //! case, and an object of the trace in the second.
 //!
-//! The flow: a first pass over the trace finds its duration; the second counts, and asks [`distance`] how long ago each
-//! page was touched. [`popularity`] sorts at the end.
+//! The flow: a first pass over the trace finds its duration. The second pass counts accesses and computes reuse
+//! distances ([`distance`]): how many other objects were accessed since the last access to the same object. At the end,
+//! [`popularity`] ranks objects by their numbers of accesses.
 
 pub mod distance;
 pub mod histogram;
@@ -20,11 +21,11 @@ use hashbrown::{HashMap, HashSet};
 use histogram::Histogram;
 use popularity::Popularity;
 
-/// Limits for the description of a trace.
+/// The limits within which a trace is examined for its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Number of pages or objects that are followed; if the trace has more, a sample stands for all. Each takes 50 to 80
-    /// bytes.
+    /// Largest number of pages or objects of the trace whose accesses are examined. If the trace has more, only a
+    /// sample of them is examined. Each takes 50 to 80 bytes of memory.
     pub objects_max: usize,
     /// Number of intervals into which the duration of the trace is divided.
     pub intervals: usize,
@@ -45,16 +46,17 @@ pub struct Interval {
     pub writes: u64,
     /// Number of different objects that were accessed in the interval (its working set).
     pub objects: u64,
-    /// Number of objects that were accessed in the interval for the first time in the trace.
+    /// Number of objects whose first access in the whole trace lies in this interval.
     pub new_objects: u64,
-    /// Total length of the requests that access something, bytes.
+    /// Number of bytes that the requests of the interval read and wrote. A page counts only with the bytes that a
+    /// request names.
     pub bytes: u64,
 }
 
 /// A file of a trace, and how much it was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileUse {
-    /// Number of the file.
+    /// Number of the file in the trace's table of files.
     pub file: u32,
     /// Number of reads of pages of the file. A page that is read again counts again.
     pub reads: u64,
@@ -96,7 +98,7 @@ pub struct Info {
     /// Number of objects that each followed object stands for. If the number is 1, all objects were followed and all
     /// figures are exact.
     pub objects_per_followed: u64,
-    /// Number of first accesses to objects.
+    /// Number of accesses that are the first to their object in the trace.
     pub first_accesses: u64,
     /// Reuse distances of all accesses except first ones. A reuse distance is the number of different other objects
     /// that were accessed since the last access to the same object.
@@ -109,7 +111,7 @@ pub struct Info {
 }
 
 impl Info {
-    /// Counts what the requests of a trace do, and returns the figures.
+    /// Computes the figures of a trace from its requests.
     #[must_use]
     pub fn of(trace: &Trace, limits: Limits) -> Self {
         let duration_us = trace.requests().map(|request| request.time_us).max().unwrap_or(0);
@@ -131,7 +133,7 @@ impl Info {
         (accesses - self.distances.below(objects)) as f64 / accesses.max(1) as f64
     }
 
-    /// Returns the share of accesses that read.
+    /// Returns the share of accesses that are reads (0 to 1).
     #[must_use]
     pub fn read_share(&self) -> f64 {
         (self.accesses - self.writes) as f64 / self.accesses.max(1) as f64

@@ -5,7 +5,7 @@
 pub struct Popularity {
     /// Number of objects that were counted. If only a sample was counted, the trace has more.
     pub objects: u64,
-    /// Number of accesses of the counted objects.
+    /// Number of accesses to the objects that were counted.
     pub accesses: u64,
     /// Number of objects that were accessed only once.
     pub once: u64,
@@ -15,17 +15,18 @@ pub struct Popularity {
     /// Largest difference, at any rank looked at, between the share of accesses that objects up to this rank have and
     /// the share that they have by Zipf's law.
     pub difference: f64,
-    /// For some ranks, the share of accesses that the objects up to this rank have.
+    /// Points of the curve of popularity, at chosen ranks.
     pub points: Vec<Point>,
     /// Pairs of a rank and the number of accesses of the object with this rank. The ranks are evenly spaced on a
     /// logarithmic scale.
     pub counts: Vec<(u64, u64)>,
 }
 
-/// The share of all accesses that goes to the most accessed objects, up to a certain rank.
+/// A point of the curve of popularity: the share of all accesses that the most accessed objects have together, from
+/// rank 1 to some rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Number of most accessed objects: those of rank 1 to this number.
+    /// Rank up to which objects are counted: the point stands for this many objects, those with the most accesses.
     pub objects: u64,
     /// Share of all accesses that the objects up to this rank have.
     pub share: f64,
@@ -84,9 +85,9 @@ fn spread(objects: u64) -> Vec<u64> {
     std::iter::successors(Some(1), next).take_while(|rank| *rank <= objects).collect()
 }
 
-/// Returns the exponent of Zipf's law under which `counts`, the largest first, are most likely. This is the exponent at
-/// which the mean logarithm of the rank is the same by the law as in the counts. It is found by bisection, because the
-/// law's mean falls when the exponent grows. `None` with fewer than two counts.
+/// Returns the exponent of Zipf's law with which `counts`, the largest first, are most likely; `None` for fewer than
+/// two counts. With this exponent, the law's mean of the logarithm of the rank equals the mean over the counted
+/// accesses. The exponent is found by bisection: the law's mean falls when the exponent grows.
 fn theta(counts: &[u64]) -> Option<f64> {
     const MOST: f64 = 10.0;
     if counts.len() < 2 {
@@ -107,9 +108,9 @@ fn theta(counts: &[u64]) -> Option<f64> {
     Some(f64::midpoint(low, high))
 }
 
-/// Zipf's law for a number of objects. The ranks are put into groups to save time. Low ranks have groups of their own.
-/// Each later group has ranks that differ by less than 1 %, and all of them count with the weight of the rank in the
-/// middle. So shares are still exact to six digits.
+/// Zipf's law for a number of objects. To save time, ranks are put into groups: low ranks have groups of their own, and
+/// each later group has ranks that differ by less than 1 %. Each rank of a group counts with the weight of the group's
+/// middle rank. So shares are still exact to six digits.
 struct Law {
     /// For each group of ranks: its last rank, the weight of all its ranks together, and the logarithm of its middle
     /// rank.
@@ -136,8 +137,8 @@ impl Law {
         self.groups.iter().map(|(_, weight, log)| weight * log).sum::<f64>() / self.sum
     }
 
-    /// Returns a function that takes a rank. By Zipf's law, it computes the share of accesses that go to the objects up
-    /// to this rank. No call may have a smaller rank than the call before.
+    /// Returns a function of a rank: the share of accesses (0 to 1) that, by Zipf's law, go to the objects up to this
+    /// rank. Ranks must not fall from one call to the next.
     fn shares(&self) -> impl FnMut(u64) -> f64 {
         let (mut n, mut before, mut first) = (0, 0.0, 1);
         move |ranks| {

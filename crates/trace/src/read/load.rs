@@ -12,20 +12,20 @@ use std::fs::File;
 use std::io::{self, BufRead as _, Read as _, Write};
 use std::path::Path;
 
-/// A trace that was loaded, with the counts from its reading.
+/// A trace that was loaded, its format, and how much was read.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The requests and the names.
+    /// The requests of the trace, with the names of the files and tasks in them.
     pub trace: Trace,
     /// Name of the format of the input.
     pub format: &'static str,
-    /// Counts of the lines or records and of the requests that were read. For a trace in the format `.hwtrace`, only
-    /// the requests are counted.
+    /// Numbers of lines (or records) and of requests that were read. For a trace in the format `.hwtrace`, only
+    /// requests are counted.
     pub counts: Counts,
 }
 
-/// Maps a trace in the format `.hwtrace`, or reads another one ([`Stream`]) into an unnamed temporary file, which takes
-/// 32 bytes for each request.
+/// Opens a trace of any format. A file in the format `.hwtrace` is mapped. A trace in another format is converted
+/// ([`Stream`]) into an unnamed temporary file, which takes 32 bytes for each request, and this file is mapped.
 ///
 /// # Errors
 /// When the input cannot be read, is empty or damaged, or no format is recognised.

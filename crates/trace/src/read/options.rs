@@ -10,11 +10,10 @@ use std::str::FromStr;
 pub struct Options {
     /// Name of the format. If there is none, the format is recognised by the first bytes of the input.
     pub from: Option<String>,
-    /// The columns of a csv file. If there are none, the columns are known by their names in the first line of the
-    /// file.
+    /// The meanings of the columns of a csv file. If none are given, the first line of the file must name the columns.
     pub columns: Columns,
     /// Sizes of files in bytes, by the names of the files in the input. They are needed for ftrace, whose reads may go
-    /// past the end of a file. There, a name is `major:minor inode`, with the inode in hexadecimal.
+    /// past the end of a file. A trace of ftrace names a file `major:minor inode`, with the inode in hexadecimal.
     pub file_bytes: BTreeMap<String, u64>,
 }
 

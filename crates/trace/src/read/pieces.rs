@@ -95,14 +95,14 @@ impl Pieces {
         self.count
     }
 
-    /// Returns the offset of the piece's first byte in the unpacked input.
+    /// Returns the offset of the piece that was read last: the position of its first byte in the unpacked input.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.at
     }
 
-    /// Returns `true` if the piece is not complete: it is a line longer than [`LINE_MAX`], or the input ends within the
-    /// record.
+    /// Returns `true` if the piece is not complete: the piece is a line longer than [`LINE_MAX`], or a record before
+    /// whose end the input ends.
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.is_cut

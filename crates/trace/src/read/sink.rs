@@ -20,7 +20,8 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Makes a sink without requests and names. `kind` says what the requests to come address.
+    /// Makes a sink that has no requests and names yet. `kind` says what its requests will address: ranges of files, or
+    /// objects.
     #[must_use]
     pub fn new(kind: Kind) -> Self {
         Self {

@@ -30,8 +30,8 @@ pub enum Shape {
 
 /// A reader of a format. It gets the pieces of the input (lines or records) one after the other.
 pub trait Parser {
-    /// Reads a piece, and gives the sink the piece's requests, and also requests of earlier pieces that are complete
-    /// only now.
+    /// Reads a piece (a line or record) of the input. Gives the sink the requests of this piece, and also requests of
+    /// earlier pieces that are complete only now.
     ///
     /// # Errors
     /// When the piece is not understood. The error says what was expected. Reading goes on with the next piece.
@@ -56,8 +56,8 @@ impl<'a> Start<'a> {
     /// Largest number of bytes that are read from the start of an input to recognise the input's format.
     pub const BYTES: usize = 1 << 16;
 
-    /// Returns the lines of the start that are not empty. A last line that may be cut off is left out, unless it is the
-    /// only one.
+    /// Returns the lines, other than empty ones, among the first bytes of the input. A last line that may be cut off is
+    /// left out, unless it is the only one.
     pub fn lines(self) -> impl Iterator<Item = &'a [u8]> {
         let whole = if self.is_all {
             self.bytes.len()
@@ -101,7 +101,7 @@ pub struct Counts {
     pub unparsed: u64,
     /// The first pieces that were not understood, at most [`Counts::SHOWN`].
     pub first: Vec<Unparsed>,
-    /// Number of requests.
+    /// Number of requests that were read.
     pub requests: u64,
     /// `true` if the pieces of the input are lines of text; `false` if they are binary records.
     pub are_lines: bool,
@@ -111,7 +111,7 @@ impl Counts {
     /// Largest number of pieces (lines or records) in `first`, which shows the user pieces that were not understood.
     pub const SHOWN: usize = 5;
 
-    /// Returns `true` if more than 1 % of the pieces were not understood.
+    /// Returns `true` if more than 1 % of the input's pieces (lines or records) were not understood.
     #[must_use]
     pub const fn is_doubtful(&self) -> bool {
         self.unparsed * 100 > self.pieces
@@ -151,7 +151,7 @@ impl Stream {
         Self::of(unpack::open(path)?, &path.display().to_string(), options)
     }
 
-    /// Reads the requests from `input`, whose bytes are not packed. Errors name the input as `name`.
+    /// Opens `input` to read its requests. The bytes of `input` are not compressed. Errors name the input as `name`.
     ///
     /// # Errors
     /// The errors of [`open`](Self::open).
@@ -184,7 +184,8 @@ impl Stream {
     /// Returns the next batch of requests; none at the end of the input.
     ///
     /// # Errors
-    /// When the input cannot be read further: with the number of the piece.
+    /// When the input cannot be read further. The error names the byte of the unpacked input or the piece (line or
+    /// record) at which reading failed.
     pub fn batch(&mut self) -> Result<Option<&[Request]>, Wrong> {
         self.sink.requests.clear();
         while !self.is_over && self.sink.requests.len() < Self::BATCH {
@@ -251,7 +252,7 @@ impl Stream {
         self.format
     }
 
-    /// Returns the kind of the input by the targets of its requests: ranges of files, or objects.
+    /// Returns the kind of the requests that were read: they address ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.sink.kind()
@@ -275,7 +276,8 @@ impl Stream {
         &self.sink.tasks
     }
 
-    /// Returns what is known of the source so far: the parser's remarks, and `source`, `format`, `start_us`, `unparsed`.
+    /// Returns the metadata of the trace so far: the remarks of the parser, and the keys `source`, `format`, `start_us`
+    /// and `unparsed`.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let mut metadata = Metadata::new();
@@ -302,7 +304,8 @@ fn shown(piece: &[u8], is_line: bool) -> String {
     format!("{digits}{more}")
 }
 
-/// Reads a whole input into memory, for tests and small inputs.
+/// For tests: reads all requests of the input that consists of `bytes`. Returns the requests, and the stream at its
+/// end.
 ///
 /// # Errors
 /// When the input cannot be read.

@@ -1,5 +1,5 @@
-//! The eviction of the Kubernetes node agent: once less than a threshold of memory is available, it kills the group
-//! that exceeds its request most. Free memory and inactive page cache count as available. Source: the Kubernetes
+//! The eviction of the Kubernetes node agent. When available memory falls below a threshold, the agent kills the group
+//! whose usage exceeds its request most. Free memory and inactive page cache count as available. Source: the Kubernetes
 //! documentation, "Node-pressure Eviction".
 
 use super::{Controls, Done, Steered};

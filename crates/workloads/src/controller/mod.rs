@@ -14,7 +14,7 @@ use documented::DocumentedFields;
 use figures::figure::{Better, Format, Row};
 use serde::{Deserialize, Serialize};
 
-/// The controller that runs beside a workload, if any.
+/// The controller (a program that steers control groups) that runs beside a workload, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -27,7 +27,7 @@ pub enum Kind {
     /// memory and swap are nearly full, it is the group with most swap.
     Oomd,
     /// The node agent of Kubernetes kills a group when little memory is available: the group whose memory exceeds its
-    /// request most.
+    /// memory request (in the sense of Kubernetes) by the most.
     Kubelet,
 }
 
@@ -87,7 +87,8 @@ impl Default for Controls {
 }
 
 impl Controls {
-    /// Returns the description of the constant `key`; none if there is no such constant.
+    /// Returns the description of the constant with the name `key` (the doc comment of its field); none if there is no
+    /// such constant.
     #[must_use]
     pub fn about(key: &str) -> Option<&'static str> {
         Self::get_field_docs(key).ok()

@@ -27,8 +27,8 @@ pub struct Code<S: System> {
 }
 
 impl<S: System> Code<S> {
-    /// Maps the files of code that are named `name` and have the numbers `files`. Each file has `pages` pages, and each
-    /// mapping is executable and private. Returns the mapped code.
+    /// Maps files of code: for each number in `files`, the file whose name consists of `name` and this number. Each
+    /// file has `pages` pages. The mappings are executable and private. Returns the mapped code.
     ///
     /// # Errors
     /// When memory is exhausted, or the system cannot map files.
@@ -71,10 +71,11 @@ impl<S: System> Code<S> {
     }
 }
 
-/// Puts `files` files of code named `name` on the device, with no page in memory. Each file has `pages` pages.
+/// Puts `files` files of code, called `name 0`, `name 1` and so on, on the device. Each file has `pages` pages, and
+/// none of them is in memory.
 ///
 /// # Errors
-/// When a file with one of the names exists, or the device is full.
+/// When a file of this name exists already, or the device is full.
 pub fn install<S: System>(system: &S, name: &str, files: u64, pages: u32) -> Result<(), SystemError> {
     (0..files).try_for_each(|n| crate::big_file::provide(system, &file_name(name, n), pages.into()))
 }

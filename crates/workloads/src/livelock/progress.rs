@@ -1,4 +1,4 @@
-//! Times in which no request was completed, or only few.
+//! Spans of time in which the server completed no request, or only few.
 
 use machine::Nanos;
 

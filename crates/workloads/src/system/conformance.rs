@@ -2,7 +2,7 @@
 //!
 //! The tests of a ground run each check of [`suite`] as the main task of a system of its own. This system has at least
 //! 2 MiB of memory, twice as much room for files, and as much swap as memory. A check panics if the ground breaks a
-//! promise of [`System`]. On the simulator, only the contents that it keeps are checked.
+//! promise of [`System`]. The simulator keeps only a part of the contents of pages, so only this part is checked there.
 
 use super::contents::{Kept, Pattern};
 use super::{MapMode, Pressure, Sharing, System, SystemError, page_bytes};

@@ -158,8 +158,9 @@ pub trait System: Sized + 'static {
         Started { name: name.to_owned(), task, found }
     }
 
-    /// Returns the names of the memory control groups that the section `[[group]]` named `name` of the machine file
-    /// describes: `name` itself, or `name-0`, `name-1` and so on if the section has a `count`.
+    /// Returns the names of the memory control groups that belong to one section `[[group]]` of the machine file: the
+    /// section with the name `name`. The result is `name` itself, or `name-0`, `name-1` and so on if the section has a
+    /// `count`.
     ///
     /// # Errors
     /// When the machine file has no such section, or the system has no control groups.
@@ -227,8 +228,8 @@ pub trait System: Sized + 'static {
         None
     }
 
-    /// Returns the pressure on memory (PSI) of a group with its descendants, or of the whole system for `None`; none if
-    /// the system does not report it.
+    /// Returns the pressure on memory (PSI) of a group with its descendants. With `None` as `group`, returns the
+    /// pressure of the whole system. Returns none if the system does not report PSI.
     ///
     /// # Errors
     /// When there is no such group, or its file cannot be read.
@@ -411,7 +412,7 @@ pub trait System: Sized + 'static {
         Ok(Unacknowledged::default())
     }
 
-    /// Acknowledges sent data, which frees them. Has no effect on a system without a network.
+    /// Acknowledges data that was sent; its memory is then freed. Has no effect on a system without a network.
     fn acknowledge(&self, _sent: Unacknowledged) {}
 
     /// Allocates a block of 2^`order` pages, as a kernel module does. Returns none if the kernel refuses.
@@ -424,7 +425,7 @@ pub trait System: Sized + 'static {
         Err(SystemError("blocks of memory cannot be asked for on this ground".into()))
     }
 
-    /// Frees a block. Has no effect on a system without blocks.
+    /// Frees a block of memory that [`System::take_block`] allocated. Has no effect on a system without such blocks.
     fn give_block_back(&self, _block: Block) {}
 
     /// Looks up the directory entry and inode of file number `number`, a file without contents. Returns `true` if the
@@ -465,12 +466,12 @@ pub trait System: Sized + 'static {
         Err(SystemError("pages cannot be held on this ground".into()))
     }
 
-    /// Releases a held page. The page's file may have been removed before. Has no effect on a system that cannot hold
-    /// pages.
+    /// Releases a page that [`System::hold_page`] has returned. The page's file may have been removed meanwhile. Has no
+    /// effect on a system that cannot hold pages.
     fn release_page(&self, _page: HeldPage) {}
 
-    /// Returns the CPU time so far of each call path. A path is written `task;func;func`. Empty if the system does not
-    /// measure CPU time.
+    /// Returns the CPU time that each call path has taken so far, by path. A path is written `task;func;func`. The map
+    /// is empty if the system does not measure CPU time.
     fn profile(&self) -> BTreeMap<String, Nanos> {
         BTreeMap::new()
     }
@@ -479,8 +480,7 @@ pub trait System: Sized + 'static {
     fn lock_waits(&self) -> BTreeMap<(String, &'static str), Nanos> {
         BTreeMap::new()
     }
-    /// Returns the samples of iostat that were recorded since the last call for the device that holds the files. A
-    /// sample is returned only once.
+    /// Returns the iostat samples of the device that holds the files, as far as no earlier call has returned them.
     fn take_disk_samples(&self) -> Vec<DiskSample> {
         Vec::new()
     }

@@ -85,7 +85,7 @@ pub enum Misses {
     MajorFaults,
 }
 
-/// A file of a load.
+/// The description of a file that a load's tasks use, as in the load's table.
 #[derive(Clone, Debug, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileOf {
@@ -174,7 +174,8 @@ const fn measured() -> bool {
 }
 
 impl Described {
-    /// Checks what needs no knowledge of the machine, and returns the description.
+    /// Returns the description if it passes all checks that do not depend on the machine; otherwise returns the fault
+    /// in words.
     fn checked(self) -> Result<Self, String> {
         let ends = [self.operations, self.seconds, self.full_s].iter().flatten().count();
         let is_bounded = |task: &TaskOf| task.measured && task.rounds.is_some();
@@ -217,7 +218,7 @@ impl Described {
         }
     }
 
-    /// Refuses a wait for a signal that no step gives.
+    /// Returns an error if the action waits for a signal that no step gives.
     fn check_signal(&self, action: &Action) -> Result<(), String> {
         let (Action::Wait(signal, _) | Action::Turn(signal)) = action else { return Ok(()) };
         let is_given = |action: &Action| matches!(action, Action::Signal(given) if given == signal);
@@ -281,7 +282,7 @@ impl Described {
         task.actions().any(|action| action.file() == Some(file) || action.region().is_some_and(maps))
     }
 
-    /// Returns whether some step writes a file, or stores to a shared mapping of it.
+    /// Returns whether a step of some task writes the file `file`, or stores to a shared mapping of this file.
     pub(super) fn is_written(&self, file: &str) -> bool {
         let is_mapped = |region: &str| {
             self.region.get(region).is_some_and(|region| region.file.as_deref() == Some(file) && !region.private)
@@ -312,7 +313,8 @@ impl Described {
         self.task.values().filter(|task| !task.measured).flat_map(TaskOf::actions).any(reads)
     }
 
-    /// Returns the names of signals.
+    /// Returns the name of each signal that an action sends or waits for, in the order of the actions. A name may come
+    /// several times.
     pub(super) fn signals(&self) -> impl Iterator<Item = &str> {
         self.actions().filter_map(|action| match action {
             Action::Signal(name) | Action::Wait(name, _) | Action::Turn(name) => Some(name.as_str()),
@@ -320,7 +322,8 @@ impl Described {
         })
     }
 
-    /// Returns the names of the rows of durations, in the order of the steps that name them.
+    /// Returns the names of the report's rows for durations of operations. The steps name these rows; the names are in
+    /// the order of the steps.
     pub(super) fn row_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for step in self.task.values().flat_map(|task| &task.steps) {
@@ -367,12 +370,12 @@ impl TaskOf {
         self.before.iter().chain(&self.steps).map(|step| &step.action)
     }
 
-    /// Returns whether some step uses a region.
+    /// Returns whether any action of the tasks' steps uses the region called `region`.
     pub(super) fn uses_region(&self, region: &str) -> bool {
         self.actions().any(|action| action.region() == Some(region))
     }
 
-    /// Returns the smallest number of operations in one round.
+    /// Returns the smallest number of operations that the steps of a task carry out in one round.
     pub(super) fn operations_at_least(&self) -> u64 {
         let of_step = |step: &Step| match step.repeated {
             _ if step.is_one => 1,

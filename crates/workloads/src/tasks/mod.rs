@@ -152,12 +152,12 @@ impl Workload for Tasks {
 struct Member {
     kind: String,
     number: u64,
-    /// Number of the task's random stream.
+    /// Number of the stream of random numbers from which the task draws.
     stream: u64,
 }
 
 impl Member {
-    /// Returns the description of the task.
+    /// Returns the description that `params` has for tasks of this task's kind.
     fn task<'a>(&self, params: &'a Params) -> &'a TaskOf {
         &params.task[&self.kind]
     }

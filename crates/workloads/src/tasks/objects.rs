@@ -35,15 +35,16 @@ impl SharedFile {
         big_file::make(system, &self.name, self.pages)
     }
 
-    /// Returns, for each of `count` pages from `page` on, the version whose write is complete. Returns an empty list if
-    /// no task writes the file.
+    /// Returns, for each of `count` pages from `page` on, the latest version that was written completely. Returns an
+    /// empty list if no task writes the file.
     fn done(&self, page: u64, count: usize) -> Vec<u32> {
         let of_page = |version: &Version| version.done.load(Relaxed);
         self.versions.iter().flat_map(|all| &all[page as usize..][..count]).map(of_page).collect()
     }
 
-    /// Compares pages with what was written last. `before` has the versions that were done before the pages were read;
-    /// pages that a task has written since are not compared.
+    /// Compares the bytes that were read from pages with the bytes that each page should have. `before` holds, for each
+    /// page, the version whose write was complete before the read. A page that a task has begun to write since then is
+    /// not compared.
     fn verify_read<S: System>(&self, system: &S, page: u64, bytes: &[u8], before: &[u32]) -> Result<(), SystemError> {
         let Some(versions) = &self.versions else {
             return Ok(Pattern::new(&self.name, 1).verify(system.kept(), page_bytes(page), bytes)?);
@@ -72,8 +73,8 @@ impl SharedFile {
         Ok(time)
     }
 
-    /// Writes the next version of pages with `write`. Returns the time of the write; none if another task writes one of
-    /// the pages, so that nothing was written.
+    /// Fills `bytes` with the next version of the pages' contents, and calls `write` with it. Returns the duration of
+    /// `write`. Returns `None`, without a call of `write`, if another task is writing one of the pages.
     fn write_with<S: System>(
         &self,
         system: &S,
@@ -115,8 +116,8 @@ impl SharedFile {
         self.write_with(system, page, bytes, |bytes| system.write(file, page_bytes(page), bytes))
     }
 
-    /// Syncs a file that was written, drops it from memory, and reads it from the device. Returns the number of verified
-    /// pages, 0 if no task writes the file.
+    /// Verifies the contents of the file if tasks write it: syncs it, drops the system's caches, and reads every page.
+    /// Returns the number of verified pages; 0 if no task writes the file.
     pub fn verify<S: System>(&self, system: &S) -> Result<u64, SystemError> {
         let Some(versions) = &self.versions else { return Ok(0) };
         let file = system.open(&self.name)?;
@@ -138,10 +139,10 @@ pub(super) struct Mapped<S: System> {
 
 /// The place in which the versions of a region's pages are recorded.
 enum Contents {
-    /// This value records the versions: the name of the region's pattern, and the version of each page. Version 0 is
-    /// that of a page that was never stored, which is a page of zeroes.
+    /// In this value: the name of the region's pattern, and the version of each page. Version 0 means that the page was
+    /// never stored, so that it is full of zeroes.
     Own(String, Vec<u32>),
-    /// The shared file, which other tasks use, too, records the versions.
+    /// In the file that the region maps. Other tasks use this file, too.
     OfFile(Arc<SharedFile>),
 }
 
@@ -175,8 +176,8 @@ impl<S: System> Mapped<S> {
         Ok(())
     }
 
-    /// Stores the next version of a page. Returns the time of the store; 0 if another task writes the page of a shared
-    /// file, so that nothing was stored.
+    /// Stores the next version of a page's contents through the mapping. Returns the duration of the store. Returns 0
+    /// without a store if the mapped file is shared and another task is writing this page.
     pub fn store(&mut self, system: &S, page: u64, bytes: &mut [u8]) -> Result<Nanos, SystemError> {
         let (name, versions) = match &mut self.contents {
             Contents::Own(name, versions) => (name, versions),
@@ -193,7 +194,7 @@ impl<S: System> Mapped<S> {
         Ok(system.now().since(started))
     }
 
-    /// Loads a page and verifies it. Returns the time of the load.
+    /// Loads a page through the mapping and verifies its contents. Returns the duration of the load alone.
     pub fn load(&self, system: &S, page: u64, bytes: &mut [u8]) -> Result<Nanos, SystemError> {
         let before = match &self.contents {
             Contents::Own(..) => Vec::new(),

@@ -14,7 +14,7 @@ pub(super) struct Reported<'a> {
     pub course: &'a Course,
     /// The durations of operations, by row, in the order of [`Described::row_names`](super::Described::row_names).
     pub durations: &'a Durations,
-    /// Number of pages of written files that were verified.
+    /// Number of verified pages, in files that the load's tasks had written.
     pub verified: u64,
 }
 
@@ -56,7 +56,7 @@ impl Reported<'_> {
         rows
     }
 
-    /// Returns the durations as histograms.
+    /// Returns the durations of operations, as histograms for the report's rows of durations.
     pub fn times(&self) -> Vec<Times> {
         let of_row = |(name, durations): (&str, Option<&Histogram<u64>>)| match durations {
             None => self.course.times(name),
@@ -65,9 +65,9 @@ impl Reported<'_> {
         self.rows_with_durations().flat_map(of_row).collect()
     }
 
-    /// Returns the name of each row of durations, with the durations that the row shows. For a row of exactly the
-    /// measured operations the durations are `None`. This row shows the durations in `course`, which are divided into
-    /// those before and those after memory was full.
+    /// Returns the name of each row of durations, and the durations that the row shows. The durations are `None` for
+    /// one row: the row whose operations are exactly the measured ones. Its durations are in `course`, which keeps
+    /// those from before memory was full apart from those after it.
     fn rows_with_durations(&self) -> impl Iterator<Item = (&str, Option<&Histogram<u64>>)> {
         let whole = self.params.row_of_all();
         let names = self.params.row_names();

@@ -17,21 +17,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Interval at which a task that waits for a signal looks at the signal's counter.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
-/// Interval at which a task that sleeps looks whether the run is over.
+/// Longest time for which a task sleeps without a check whether the run is over. A longer sleep is divided into parts.
 const SLEEP_AT_MOST: Nanos = Nanos::from_secs(1);
 
-/// Time for which a task sleeps when it wants to write a page that another task is writing.
+/// Time for which a task sleeps after it found that another task is writing the page that it chose to write. It then
+/// chooses another page.
 const CLAIM_AGAIN: Nanos = Nanos(10_000);
 
-/// Why the handle of a step's file exists.
+/// Reason why a step has the handle of its file. It is the message of the panic if the handle is missing.
 const OPENED: &str = "a step that uses a file has opened it";
 
 /// The state that all tasks of a run share.
 #[derive(Debug)]
 pub(super) struct Load {
-    /// Number of pages that a region has in each task, by the region's name; none for regions of files.
+    /// Number of pages that a region has in each task, by the region's name. The number is none if the region maps a
+    /// file.
     region_pages: BTreeMap<String, Option<u64>>,
-    /// For each signal, by name, how often tasks have given it.
+    /// Number of times that tasks have given each signal, by the signal's name.
     signals: BTreeMap<String, AtomicU64>,
     /// Names of the report's rows with durations of operations, in the order of the report.
     pub rows: Vec<String>,
@@ -40,7 +42,8 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Creates the state that all tasks of a run share, with the regions' sizes on this system.
+    /// Creates the state that all tasks of a run share. The sizes of regions are computed in pages, for the memory of
+    /// `system`.
     pub fn of<S: System>(system: &S, params: &Params) -> Self {
         let pages = |(name, region): (&String, &RegionOf)| {
             let all = region.size().pages(system.memory_pages(), system.given().scale);
@@ -56,10 +59,11 @@ impl Load {
     }
 }
 
-/// The durations of a task's operations, by row.
+/// For each row of the load's report, in order, the histogram of the durations of a task's operations that count for
+/// this row.
 pub(super) type Durations = Vec<Histogram<u64>>;
 
-/// Returns the durations of a task that has done nothing yet.
+/// Returns an empty histogram of durations for each row, for a task that has done nothing yet.
 pub(super) fn no_durations(rows: &[impl AsRef<str>]) -> Durations {
     rows.iter().map(|_| Histogram::new(3).expect("three digits are a precision")).collect()
 }
@@ -76,7 +80,8 @@ pub(super) struct Task<'a, S: System> {
     files: &'a Files,
     regions: BTreeMap<String, Mapped<S>>,
     rng: Rng,
-    /// For each signal, the value of its counter up to which this task has waited.
+    /// For each signal, the counter value that this task last waited for. A further wait for the signal adds to this
+    /// value.
     waited: BTreeMap<String, u64>,
     bytes: Vec<u8>,
     durations: Durations,
@@ -84,7 +89,7 @@ pub(super) struct Task<'a, S: System> {
 
 /// The state that a step keeps from one operation to the next, and from one round to the next.
 struct Place<S: System> {
-    /// The step's handle of its file, which keeps readahead; none if the step uses no file.
+    /// The step's own handle of its file. The handle has the state of readahead. None if the step uses no file.
     file: Option<S::File>,
     /// The chooser of random places, made when the step is first done.
     chooser: Option<Chooser>,
@@ -97,7 +102,8 @@ struct Place<S: System> {
 }
 
 impl<'a, S: System> Task<'a, S> {
-    /// Enters the task's group and returns the task.
+    /// Moves the calling task to the control group that the load gives it, sets its `oom_score_adj`, and returns its
+    /// state.
     pub fn start(system: &'a S, load: &'a Load, member: &'a Member, files: &'a Files) -> Result<Self, SystemError> {
         let kind = member.task(&load.described);
         if kind.oom_score_adj != 0 {
@@ -121,8 +127,8 @@ impl<'a, S: System> Task<'a, S> {
         })
     }
 
-    /// Does the steps before the measurement, and the steps of the measurement until it is over or the rounds are done.
-    /// Returns the durations by row.
+    /// Does the task's steps before the measurement once. Then repeats the task's steps of the measurement in rounds,
+    /// until the measurement is over or all rounds are done. Returns the durations of the operations, by row.
     pub fn run(mut self, tally: &mut Tally) -> Result<Durations, SystemError> {
         let (before, steps) = (&self.kind.before, &self.kind.steps);
         for step in before {
@@ -208,7 +214,7 @@ impl<'a, S: System> Task<'a, S> {
         now.since(at)
     }
 
-    /// Sleeps for a time, or until shortly after the end of the run.
+    /// Sleeps for `time`. If the run ends before that, returns shortly after the end of the run.
     fn sleep(&self, time: Nanos, tally: Option<&Tally>) {
         let mut left = time;
         while left > Nanos(0) && !self.is_over(tally) {
@@ -218,7 +224,8 @@ impl<'a, S: System> Task<'a, S> {
         }
     }
 
-    /// Counts an operation, in the tally if the task is measured, and in its row.
+    /// Counts an operation that took `time`: in `tally` if the task is measured, and in the histogram of the row `row`,
+    /// if any.
     fn count(&mut self, row: Option<&str>, time: Nanos, tally: &mut Tally) {
         if self.kind.measured {
             tally.count(time);
@@ -226,7 +233,7 @@ impl<'a, S: System> Task<'a, S> {
         self.record(row, time);
     }
 
-    /// Records a duration in a row.
+    /// Adds a duration to the histogram of the row with the name `row`. Does nothing if there is no such row.
     fn record(&mut self, row: Option<&str>, time: Nanos) {
         let number = row.and_then(|row| self.load.rows.iter().position(|name| name == row));
         if let Some(number) = number {
@@ -256,7 +263,8 @@ impl<'a, S: System> Task<'a, S> {
         SystemError(format!("task `{}`: region `{name}` is used while it is not mapped", self.name))
     }
 
-    /// Does the action of a step once. Returns the operation's row and time; no time if the action is no operation.
+    /// Does the action of a step once. Returns the name of the row that the action's duration goes to, if any, and the
+    /// duration. There is no duration if the action is not measured as an operation, such as a sleep or a signal.
     fn act<'s>(
         &mut self,
         step: &'s Step,
@@ -422,7 +430,7 @@ impl<'a, S: System> Task<'a, S> {
     }
 }
 
-/// Returns the number of pages of one operation of an action.
+/// Returns the number of pages that each operation of `action` uses; 1 if the action has no places in a file or region.
 fn pages_at_once(action: &Action) -> u64 {
     action.places().map_or(1, |places| places.pages)
 }

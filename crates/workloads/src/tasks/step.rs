@@ -29,7 +29,7 @@ pub struct Step {
     pub sync_row: Option<String>,
     /// True if all operations of the step together count as one operation, whose duration is that of the whole step.
     pub is_one: bool,
-    /// The step as it is described.
+    /// The table from which the step was read. A step is written as this table.
     text: Text,
 }
 
@@ -60,7 +60,7 @@ pub enum Action {
     Write {
         /// Name of the file.
         file: String,
-        /// The places in the file that are written.
+        /// The places in the file to which the step writes.
         places: Places,
     },
     /// Reads a page of a region through the mapping. Then, with a probability of `store_percent` percent, writes to the
@@ -70,7 +70,7 @@ pub enum Action {
         region: String,
         /// The pages that are touched.
         places: Places,
-        /// Share of touches that store, percent.
+        /// Share of touches that also write to the page, percent.
         store_percent: u64,
     },
     /// Waits until everything written to the file with this name is on the device.
@@ -83,9 +83,10 @@ pub enum Action {
     Sleep(Nanos),
     /// Keeps a CPU busy for this time.
     Compute(Nanos),
-    /// Adds 1 to the counter of a signal.
+    /// Adds 1 to the counter of the signal with this name. Other tasks wait for the counter.
     Signal(String),
-    /// Waits until the counter of a signal has grown by a number since this task's last wait for the signal.
+    /// Waits until the counter of the signal with this name has grown by this number since the task's last wait for the
+    /// signal.
     Wait(String, u64),
     /// Waits for this task's turn: until the counter of a signal, divided by the number of tasks of this kind, leaves
     /// the task's number as remainder. So a task that signals when it has done its work passes the turn on.
@@ -105,7 +106,7 @@ pub struct Places {
     pub theta: f64,
     /// Number of pages that each operation reads, writes or touches.
     pub pages: u64,
-    /// True if each of `n` tasks of the kind uses every nth page, so that no two use the same.
+    /// True if no two tasks of the kind use the same page: of *n* tasks, each uses every *n*th page.
     pub is_own: bool,
     /// True if the kernel is told that reads are random.
     pub random_advice: bool,
@@ -115,11 +116,11 @@ pub struct Places {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// The places are chosen at random.
+    /// Each operation begins at a random place.
     #[default]
     Random,
-    /// The places follow each other from the beginning to the end, and then from the beginning again. A task goes on
-    /// where its last operation of this step ended.
+    /// Each operation of a task begins where the task's previous operation of this step ended. At the end of the file
+    /// or region, the task goes on from the beginning.
     Sequential,
 }
 
@@ -142,13 +143,15 @@ impl Action {
         }
     }
 
-    /// Returns whether the action is an operation, whose duration is measured.
+    /// Returns whether the action is an operation: a read, a write, a touch or a sync. Only the durations of operations
+    /// are measured.
     #[must_use]
     pub const fn is_operation(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::Write { .. } | Self::Touch { .. } | Self::Sync(_))
     }
 
-    /// Returns the places that the action uses; none if it uses none.
+    /// Returns the places (pages of a file or region) that the action uses; `None` for an action without places, such
+    /// as a sleep.
     #[must_use]
     pub fn places(&self) -> Option<&Places> {
         match self {
@@ -158,7 +161,8 @@ impl Action {
     }
 }
 
-/// A step as a table in a file: one of the keys that name an action, and keys that say more.
+/// A step as it stands in a file: a table with one key that names the action, such as `read`, and keys for the details
+/// of the action.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct Text {
@@ -295,7 +299,8 @@ fn action(text: &Text) -> Result<Action, String> {
     }
 }
 
-/// Returns the share that a key gives, percent; 0 if the key is not there.
+/// Returns the share, percent, that a step has under the key `key`: `value`, or 0 if the step does not have the key.
+/// Returns an error if `value` is above 100.
 fn percent(key: &str, value: Option<u64>) -> Result<u64, String> {
     match value.unwrap_or(0) {
         percent @ 0..=100 => Ok(percent),

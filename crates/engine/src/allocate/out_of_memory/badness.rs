@@ -3,7 +3,8 @@
 use crate::anonymous::{Process, Resident};
 
 /// Returns the badness of a process: the number of pages that its end would free, plus `oom_score_adj` thousandths of
-/// `total_pages`. Returns `None` if the process is never killed. The value may be negative.
+/// `total_pages`. The value may be negative. Returns `None` if `oom_score_adj` says that the process must never be
+/// killed ([`Process::NEVER`]).
 #[must_use]
 pub fn badness(resident: &Resident, oom_score_adj: i16, total_pages: u64) -> Option<i64> {
     if oom_score_adj == Process::NEVER {

@@ -75,7 +75,8 @@ pub struct Kill {
     pub others: Vec<usize>,
 }
 
-/// The next step of a request that has exhausted memory, after the out-of-memory killer has looked for a process.
+/// Outlook of an allocation that has exhausted memory, after the out-of-memory killer has looked for a process to kill.
+/// It decides whether the allocation tries again or fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hope {
     /// A killed process will give memory back: the request tries again.
@@ -219,7 +220,7 @@ impl<M: Machine> Allocate<M> {
     }
 
     /// Kills all processes of a group and its descendants, as a write to `cgroup.kill` does. The kills are not counted
-    /// as events, and no request waits for the memory of the processes.
+    /// as events. No request for memory waits until the memory of these processes is free.
     #[doc(alias = "cgroup.kill")]
     pub fn kill_group(&self, group: GroupId) {
         let Some(groups) = &self.groups else { return };

@@ -1,4 +1,4 @@
-//! Pages that a scan passes to reclaim, one batch after the other.
+//! The batches in which a scan passes pages to reclaim.
 
 use super::CLUSTER;
 use crate::lru::Family;
@@ -14,9 +14,9 @@ const FEW: usize = 2 * CLUSTER as usize;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a batch of a few pages takes no memory of its own")]
 pub(crate) enum Entries {
-    /// A few entries, which are stored in the value itself and need no allocation.
+    /// At most [`FEW`] pages, stored in the value itself, without an allocation.
     Few(ArrayVec<FrameNumber, FEW>),
-    /// Any number of entries, which are stored in allocated memory.
+    /// The pages, however many, in a vector. A batch moves here when it outgrows [`Self::Few`].
     Many(Vec<FrameNumber>),
 }
 
@@ -43,7 +43,7 @@ impl Entries {
         self.add(&[page]);
     }
 
-    /// Adds pages at the end.
+    /// Appends the pages `more`.
     pub(crate) fn add(&mut self, more: &[FrameNumber]) {
         match self {
             Self::Few(pages) => {
@@ -70,15 +70,15 @@ impl Entries {
 pub struct Blocks {
     /// The order of a block.
     pub order: Order,
-    /// `true` if the pages of a block are taken off any list; `false` if they are taken only off the list of the page
-    /// that was found first.
+    /// `true` if a block's pages are taken whichever lists they are on; `false` if only those pages are taken that are
+    /// on the same list as the page with which the block was found.
     pub any_list: bool,
     /// `true` if the search in a block ends at the first page that cannot be taken; `false` if the search skips this
     /// page and goes on.
     pub ends_at_gap: bool,
 }
 
-/// Pages that were taken off lists for reclaim, each with one more reference.
+/// Pages that were taken off LRU lists for reclaim. The batch holds one reference to each of them.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// The pages of the batch, which reclaim has taken off LRU lists.
@@ -91,10 +91,11 @@ pub(crate) struct Batch {
     pub(crate) counted: u64,
     /// Number of scanned pages that must be written before they can be freed.
     pub(crate) to_write: u64,
-    /// `true` if the pages were taken together with the aligned blocks in which they lie.
+    /// `true` if, for each page of an inactive list, the other pages of its aligned block were taken, too, because a
+    /// request of a higher order needs a whole block.
     pub(crate) has_blocks: bool,
-    /// `true` if reclaim wakes the flushers when all pages of the batch are dirty, because no other task writes these
-    /// pages.
+    /// `true` if reclaim wakes the flushers when all pages of the batch are dirty, because the pages cannot be freed
+    /// before they are written.
     pub(crate) tells_flushers: bool,
     /// `true` if the task was killed while it waited for other tasks to put pages back. The killed task's own pages
     /// will soon be free.

@@ -1,9 +1,9 @@
 //! Policies that implement the trait [`Policy`], in the engine: one lock and one value of the policy for each lruvec.
 //!
-//! Pages of both families are in one order, and are counted as inactive file pages (`lru.lists = "two"`). There are no
-//! batches: each insertion takes the lock, and so does each use if the policy wants to know all uses. Otherwise a use
-//! is a store to the page's word: `REFERENCED` for the first use, `USED_AGAIN` for later ones. A judgement clears
-//! `USED_AGAIN`.
+//! A policy orders anonymous and file pages together. All of them are counted as inactive file pages (`lru.lists =
+//! "two"`). There are no batches: each insertion takes the lock, and so does each use if the policy wants to know all
+//! uses. Otherwise a use is a store to the page's word: `REFERENCED` for the first use, `USED_AGAIN` for later ones.
+//! `USED_AGAIN` is cleared when a scan asks how often the page was used.
 
 use super::{Batch, CLUSTER, Demand, Entries, Insert, Pages, Policy, Seen, Taken, Verdict, Victims};
 use crate::anonymous::{Owners, Region};
@@ -19,11 +19,12 @@ use std::sync::OnceLock;
 /// A policy that runs in the engine: it orders the pages of the frame table.
 pub type OwnPolicy = Box<dyn Policy<FrameTable>>;
 
-/// The function that makes a value of the program's own policy; empty until [`set_own`] sets it.
+/// The function that makes the state, for one lruvec, of the policy that the program itself brings; empty until
+/// [`set_own`] sets it.
 static OWN: OnceLock<fn() -> OwnPolicy> = OnceLock::new();
 
-/// Sets the program's own eviction policy. From then on, kernels with `lru.policy = "own"` use it, with one value of
-/// the policy for each lruvec.
+/// Sets the program's own eviction policy. From then on, kernels with `lru.policy = "own"` use it. `make` makes the
+/// policy's state for one lruvec, and is called for each lruvec.
 ///
 /// # Errors
 /// Returns an error if the program has already set a policy.
@@ -43,12 +44,12 @@ impl std::fmt::Display for AlreadySet {
 
 impl std::error::Error for AlreadySet {}
 
-/// Returns whether the program has set a policy.
+/// Returns whether a policy was set with [`set_own`].
 pub(crate) fn has_own() -> bool {
     OWN.get().is_some()
 }
 
-/// Makes a value of the program's own policy.
+/// Creates an instance of the page-replacement policy that the program using the engine has set.
 ///
 /// # Panics
 /// Panics if the program has set no policy.
@@ -68,7 +69,7 @@ impl InEngine {
         Self { make, moves_on_use: make().moves_on_use() }
     }
 
-    /// Returns a new value of the policy, in its lock, for an lruvec without pages.
+    /// Returns the policy's state for an lruvec that has no pages yet, inside the lock that protects the state.
     pub(in crate::lru) fn state<M: Machine>(&self, machine: &M) -> M::Lock<OwnPolicy> {
         machine.lock(LockClass::Lru, (self.make)())
     }
@@ -77,7 +78,7 @@ impl InEngine {
 /// The list under which all pages are counted, because the policy keeps one list only.
 const COUNTED: ListKind = ListKind::InactiveFile;
 
-/// The state of a scan of the one list that a policy keeps for each lruvec.
+/// The state of a scan of an lruvec's list. A policy of this kind keeps only one list for each lruvec.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnScan {
     demand: Demand,
@@ -89,7 +90,8 @@ pub(crate) struct OwnScan {
 }
 
 impl OwnScan {
-    /// Notes that a cluster was scanned, and that `freed` pages were freed since the scan began.
+    /// Notes that a cluster was scanned. `freed` is the number of pages that were freed since the scan began. If it is
+    /// enough, ends the scan, unless `early_exit` forbids this.
     const fn end_cluster(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed >= self.demand.to_reclaim_pages {
             self.is_over = match early_exit {
@@ -105,7 +107,8 @@ impl OwnScan {
 
 /// The functions of [`Lru`] for a policy that implements the trait [`Policy`].
 impl<M: Machine> Lru<M> {
-    /// Puts a page that has come into memory on the policy's list.
+    /// Hands a page that has come into memory to the policy of its lruvec, which puts the page on one of its lists.
+    /// `how` states the reason why the page came.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
         let zone = self.zone_of(frame);
@@ -141,10 +144,11 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a scan of the policy's one list, with one scan target. If `lru.small_targets` says that small targets are
-    /// saved, they are saved in one sum. (mechanisms/reclaim, 10.1, has a sum for each list. But a policy with one list
-    /// has no active pages. With `SmallTargets::SavedAndOne`, a sum for the empty active list would grow by one page
-    /// with each scan, and every 32nd scan would examine this list in vain.)
+    /// Begins a scan of the policy's only list, and computes the scan target: the number of pages to scan. With the
+    /// values `saved` and `saved-and-one` of `lru.small_targets`, targets smaller than a cluster (32 pages) are added
+    /// up until their sum reaches a cluster. This list has one such sum. The classic policy has a sum for each of its
+    /// lists (mechanisms/reclaim, 10.1); here, a sum for the active list, which is always empty, would only cause scans
+    /// of nothing.
     pub(in crate::lru) fn begin_own_scan(&self, reach: Reach<'_, M>, demand: Demand) -> OwnScan {
         let share = self.share(reach, self.list_pages(reach, COUNTED), &demand);
         OwnScan { demand, left: self.target(reach.lruvec, COUNTED, share), has_begun: false, is_over: false }
@@ -282,7 +286,7 @@ impl<M: Machine> Lru<M> {
         gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
     }
 
-    /// Takes `pages` off the policy's list, as far as they are on it.
+    /// Takes those of `pages` that are on the policy's list off the list.
     pub(in crate::lru) fn unlink_own(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut policy = reach.lruvec.own().lock();
         let mut moved = 0;
@@ -312,7 +316,8 @@ impl<M: Machine> Lru<M> {
         self.lruvec_of_page(frame).own().lock().evicted(&self.frames, frame)
     }
 
-    /// Calls `visit` for each listed page of an lruvec. All of them are counted under one list.
+    /// Calls `visit` for each listed page of an lruvec. All these pages are counted as pages of one LRU list,
+    /// [`COUNTED`].
     pub(in crate::lru) fn for_each_own(&self, lruvec: &Lruvec<M>, mut visit: impl FnMut(ListKind, FrameNumber)) {
         lruvec.own().lock().for_each(&self.frames, &mut |frame| visit(COUNTED, frame));
     }
@@ -327,7 +332,7 @@ mod tests {
     use machine::atomic::Ordering::Relaxed;
     use sim::{Config, Sim};
 
-    /// A policy that checks what the engine has done to a page before the policy lists the page.
+    /// For a test: an LRU policy that panics if a page comes to `put_back` without its bit `LRU`.
     #[derive(Default)]
     struct Probe(simple::Lru);
 

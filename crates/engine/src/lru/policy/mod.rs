@@ -45,16 +45,16 @@ pub const CLUSTER: u64 = 32;
 /// Pages that a policy has chosen to be evicted, in the order in which they are to be evicted.
 pub type Victims = ArrayVec<FrameNumber, { CLUSTER as usize }>;
 
-/// Pages that were taken off a list together.
+/// Pages that a scan has taken off a list, and the numbers of scanned and skipped entries.
 #[derive(Debug)]
 pub struct Taken {
     /// The pages that were taken. A huge page has one entry: its head page.
     pub entries: Victims,
-    /// Number of pages. A huge page counts with all its pages.
+    /// Number of pages that were taken. A huge page counts with all its pages.
     pub pages: u64,
-    /// Number of entries that were scanned, not counting skipped ones.
+    /// Number of list entries that were scanned, without the skipped ones. A huge page is one entry.
     pub scanned: u64,
-    /// Number of entries that were skipped, because the zone of their pages cannot serve the request.
+    /// Number of list entries that were skipped, because the zone of their pages cannot serve the request.
     pub skipped: u64,
 }
 
@@ -72,7 +72,7 @@ pub enum Insert {
         /// The shadow that the page left when it was last reclaimed, if it was in memory before.
         shadow: Option<Shadow>,
     },
-    /// A task writes the page, which was not read from its device before.
+    /// A task writes the page, whose old contents were not read from the device.
     Write,
     /// A page fault made the page, which is anonymous memory.
     Fault,
@@ -81,7 +81,8 @@ pub enum Insert {
     Moved,
     /// The page came back from swap, either wanted by a fault or read ahead.
     SwapIn {
-        /// The shadow that the page left when it was last reclaimed, if it was in memory before.
+        /// The shadow that the page left in the swap cache when it was reclaimed; `None` if the swap cache holds no
+        /// shadow for it.
         shadow: Option<Shadow>,
     },
 }
@@ -112,8 +113,8 @@ pub struct Seen {
 /// An order in which pages are reclaimed. One value of the policy orders the pages of one lruvec. All methods except
 /// [`Policy::moves_on_use`] are called under the lruvec's lock.
 ///
-/// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] hands it out or
-/// [`Policy::remove`] takes it away. The links of a listed page belong to the policy; at other times they belong to the
+/// A page is *listed* from [`Policy::insert`] or [`Policy::put_back`] until [`Policy::victims`] or [`Policy::remove`]
+/// takes the page off its list. The links of a listed page belong to the policy; at other times they belong to the
 /// caller. `ACTIVE` is the only bit of a page that a policy may change. Uses are noted without the policy, by at most
 /// one store, in `REFERENCED` and `USED_AGAIN`. The policy learns of them in [`Seen`].
 pub trait Policy<P: Pages + ?Sized>: Send {
@@ -136,14 +137,15 @@ pub trait Policy<P: Pages + ?Sized>: Send {
     /// Decides the fate of a page that [`Policy::victims`] has taken off its list. `seen` tells how the page was used.
     fn judge(&mut self, pages: &P, page: FrameNumber, seen: Seen) -> Verdict;
 
-    /// Puts a page that [`Policy::victims`] has taken off its list back on the policy's list, because the page stays in
-    /// memory. The verdict is [`Verdict::Activate`] if the page is in use, and another verdict if the page could not
+    /// Returns a page to the policy's list, from which [`Policy::victims`] had taken it, because the page stays in
+    /// memory. `verdict` is [`Verdict::Activate`] if the page is in use, and another verdict if the page could not
     /// leave.
     fn put_back(&mut self, pages: &P, page: FrameNumber, verdict: Verdict);
 
-    /// Notes that a page that [`Policy::victims`] has taken off its list is about to leave memory. The returned shadow
-    /// comes back with [`Insert::shadow`] if the page is read again. If the page is used at this moment, it stays in
-    /// memory, and the engine calls [`Policy::put_back`].
+    /// Notes that a victim, a page that [`Policy::victims`] has taken off its list, is about to leave memory. Returns
+    /// the shadow that stays in its place. If the page is read again, [`Policy::insert`] gets this shadow
+    /// ([`Insert::shadow`]). If the page is used at the moment of eviction, it stays in memory, and the engine calls
+    /// [`Policy::put_back`].
     fn evicted(&mut self, _pages: &P, _page: FrameNumber) -> Option<Shadow> {
         None
     }
@@ -179,7 +181,7 @@ pub struct Demand {
     /// Value that takes the place of `lru.swappiness`; `None` if `lru.swappiness` applies. The value is 0 to 200, or
     /// 201 for anonymous pages alone.
     pub swappiness: Option<u64>,
-    /// `true` if the caller may do I/O, and enter the file system.
+    /// `true` if reclaim may do I/O, and may call the file system (`__GFP_IO` and `__GFP_FS`).
     pub may_do_all: bool,
     /// The order of the aligned blocks in which active pages are aged (made inactive); [`Order::ZERO`] if single pages
     /// are aged.
@@ -221,7 +223,7 @@ impl Demand {
     }
 }
 
-/// The verdict on a page, which depends on the page's recent use.
+/// The policy's decision on a page that it has taken off its list, made from the page's recent use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "page_references")]
 pub enum Verdict {

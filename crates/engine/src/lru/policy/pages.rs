@@ -1,4 +1,4 @@
-//! The state that a policy keeps in a page's own words: two links, and some bits.
+//! The state that a policy keeps in the descriptor of each page: two list links, and some flags.
 
 use crate::memory::{Flags, FrameTable, Links};
 use machine::FrameNumber;

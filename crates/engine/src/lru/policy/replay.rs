@@ -2,8 +2,8 @@
 //!
 //! The code of the policy is the engine's. A [`Slab`] with 16 bytes for each page replaces the frame descriptors, and a
 //! loop replaces zones, locks and batches. The cache holds up to `capacity` pages. On a hit, the use of the page is
-//! noted. On a miss, the first victim with the verdict to leave is evicted, and the requested page takes the victim's
-//! slot.
+//! noted. On a miss with a full cache, the policy names victims until its verdict on one of them is to evict it. The
+//! requested page takes the slot of the evicted page.
 //!
 //! ```
 //! use engine::lru::policy::{Replay, simple::Clock};
@@ -100,8 +100,8 @@ impl Pages for Slab {
     }
 }
 
-/// The entry of a key in a [`Replay`]: the number of the key's page, the shadow of the page, or nothing. The slot has
-/// 32 bits, as in the index of a file.
+/// The entry of a key in a [`Replay`]: the number of the key's page, the shadow that the page left when it was evicted,
+/// or nothing. An entry has 32 bits, as in the index of a file.
 #[derive(Clone, Copy)]
 struct Slot(u32);
 
@@ -124,8 +124,8 @@ pub struct Replay<T> {
     policy: T,
     moves_on_use: bool,
     pages: Slab,
-    /// For each key, its slot: it holds the frame of the key's page if the page is cached, or else the page's shadow,
-    /// if there is one.
+    /// A slot for each key. It holds the frame of the key's page if this page is cached; otherwise it holds the page's
+    /// shadow, if there is one.
     slots: Vec<Slot>,
     used: u32,
 }
@@ -143,7 +143,7 @@ impl<T: Policy<Slab>> Replay<T> {
         Self { policy, moves_on_use, pages, slots: vec![Slot::NONE; keys as usize], used: 0 }
     }
 
-    /// Returns the bytes of memory that the pages and the slots of all keys occupy.
+    /// Returns the size, in bytes, of the memory that this cache uses for its pages and for the slots of all keys.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (size_of_val::<[Entry]>(&self.pages.0) + self.slots.capacity() * size_of::<Slot>()) as u64
@@ -248,8 +248,8 @@ mod tests {
         .take(50_000)
     }
 
-    /// Makes all of [`requests`] to a simple cache. `request` implements the cache, and returns whether it had the
-    /// key's page. Returns the result of each request.
+    /// Passes the keys of [`requests`] in order to `request`, which implements a simple cache and returns whether the
+    /// key was cached. Returns these results. Panics if the cache ever holds more than `capacity` keys.
     fn naive(capacity: usize, mut request: impl FnMut(&mut VecDeque<(u32, bool)>, u32) -> bool) -> Vec<bool> {
         let mut cache = VecDeque::new();
         requests()
@@ -317,7 +317,8 @@ mod tests {
         pages
     }
 
-    /// Fills a cache with pages, and then removes the pages that the policy lists, one by one.
+    /// Replays requests to a cache of 100 pages with `policy`. The policy must then list each of the pages once. Then
+    /// removes the pages in turn; each removal must shorten the list by one.
     fn lists_each_page_once(policy: impl Policy<Slab>) {
         let mut replay = Replay::new(policy, 100, 1000);
         replay.run(&requests().collect::<Vec<_>>());

@@ -20,13 +20,14 @@ use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 
-/// The policy of an engine, with its rules.
+/// The replacement policy of an engine, and the policy's rules.
 pub(in crate::lru) enum Ruling {
     /// Linux's active and inactive lists.
     Classic(Classic),
     /// Linux's multi-generational LRU.
     Multigen(Multigen),
-    /// A policy that implements the trait [`Policy`](super::Policy): a simple one, or the program's own.
+    /// A policy that implements the trait [`Policy`](super::Policy): one of the engine's simple policies, or one from
+    /// the program that uses the engine.
     Own(InEngine),
 }
 
@@ -45,9 +46,9 @@ pub(in crate::lru) enum State<M: Machine> {
     Own(M::Lock<OwnPolicy>),
 }
 
-/// The guard of an lruvec's lists, which are locked as long as it exists.
+/// The lock guard of an lruvec's lists. The lists stay locked as long as the guard exists.
 pub(crate) enum LockedLists<'a, M: Machine> {
-    /// The guard of active and inactive lists.
+    /// The lock guard of the active and inactive lists of the classic policy.
     Classic(<M::Lock<classic::Lists> as Lock<classic::Lists>>::Guard<'a>),
     /// The guard of the lists of the multi-generational LRU.
     Multigen(<M::Lock<multigen::Lists> as Lock<multigen::Lists>>::Guard<'a>),
@@ -55,7 +56,7 @@ pub(crate) enum LockedLists<'a, M: Machine> {
     Own(<M::Lock<OwnPolicy> as Lock<OwnPolicy>>::Guard<'a>),
 }
 
-/// The state of a scan, in the form that its policy needs.
+/// The state of a scan of LRU lists, in the form that the page-replacement policy in use needs.
 pub(crate) enum Scan {
     /// A scan that takes clusters (up to 32 pages) of each list in turn.
     Classic(classic::Scan),
@@ -66,11 +67,10 @@ pub(crate) enum Scan {
 }
 
 impl Ruling {
-    /// Creates the policy that the choices name, for `lruvecs` lruvecs.
+    /// Creates the page-replacement policy that `choices` names, with state for `lruvecs` lruvecs.
     ///
-    /// # Panics
-    /// Panics if a kernel asks for the program's own policy and the program has set none.
-    /// [`crate::kernel::Choices::check`] refuses such choices before.
+    /// # Panics Panics if `choices` names the program's own policy and the program has set none.
+    /// [`crate::kernel::Choices::check`], which is called earlier, refuses such choices.
     pub(in crate::lru) fn new(
         choices: &choices::Choices,
         generations: multigen::Choices,
@@ -112,8 +112,8 @@ impl Ruling {
         }
     }
 
-    /// Returns whether global reclaim takes memory control groups, where memory has them, from a list that each node
-    /// keeps (`multigen.memcg_lru`).
+    /// Returns whether each node keeps a list of its memory control groups, from which global reclaim takes the next
+    /// group (`multigen.memcg_lru`).
     pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
         match self {
             Self::Multigen(multigen) => multigen.has_memcg_lru(),
@@ -133,7 +133,7 @@ impl Ruling {
 
 /// Access to the state of one policy, for the code of that policy. Each function panics if another policy is in use.
 impl<M: Machine> Lruvec<M> {
-    /// Returns the state of the classic policy.
+    /// Returns the state that the classic policy keeps for this lruvec. Panics if another policy is in use.
     #[inline]
     pub(in crate::lru) fn classic(&self) -> &classic::State<M> {
         match &self.state {
@@ -311,8 +311,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes the listed page in `frame` off its list, and takes one more reference to the page. Returns `false` and
-    /// leaves the page alone if its last reference is being dropped.
+    /// Isolates the page in `frame`: removes the listed page from its list, and adds a reference to it. Returns
+    /// `false`, and changes nothing, if another task is dropping the page's last reference.
     pub(in crate::lru) fn take_given(
         &self,
         lruvec: &Lruvec<M>,
@@ -392,7 +392,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns whether a scan that freed `freed` pages was so successful that the next pass need not age pages first.
+    /// Returns whether a scan freed enough pages (`freed`) that reclaim does not need to age pages before its next
+    /// pass.
     pub(crate) const fn has_got_on(&self, freed: u64) -> bool {
         freed >= multigen::GOT_ON
     }
@@ -412,8 +413,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Charges the time that Linux needs to compute the number of pages to scan, if the policy computes this number
-    /// once for a whole scan.
+    /// Charges the CPU time that Linux needs to compute the scan targets of the lists, if the policy computes them once
+    /// for a whole scan. A policy that computes them for each batch charges the time elsewhere.
     pub(crate) fn charge_scan_count(&self) {
         match &self.ruling {
             Ruling::Classic(_) | Ruling::Own(_) => self.machine.spend(Step::ScanCount, 1),
@@ -422,7 +423,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the first priority of a reclaim: that of the demand, or a lower one that the policy chooses.
+    /// Returns the priority at which a reclaim begins: that of `demand`, or a smaller number that the policy chooses.
     pub(crate) fn first_priority(&self, reach: Reach<'_, M>, demand: &Demand) -> u32 {
         match &self.ruling {
             Ruling::Multigen(multigen) => self.first_priority_of_generations(multigen, reach, demand),
@@ -454,7 +455,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Ends a scan. Returns whether the scan left active pages alone although there was a scan target for them.
+    /// Ends a scan. Returns whether the scan skipped a list of active pages although this list had a scan target. Only
+    /// the classic policy does this.
     pub(crate) fn end_scan(&self, reach: Reach<'_, M>, scan: &Scan) -> bool {
         match scan {
             Scan::Classic(scan) => {
@@ -509,8 +511,9 @@ impl<M: Machine> Lru<M> {
         self.end_isolation(lruvec, family, taken);
     }
 
-    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. With `is_wanted`, reclaim
-    /// wants the whole aligned block of the page, and the verdict is [`Verdict::Reclaim`] even if the page was used.
+    /// Judges an isolated page by its uses since the last judgement, and forgets these uses. `is_wanted` is true if
+    /// reclaim wants to free the whole aligned block in which the page lies; the verdict is then [`Verdict::Reclaim`]
+    /// even if the page was used.
     pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
         let _span = self.machine.span(Func::PageReferenced);
         let verdict = match &self.ruling {
@@ -541,8 +544,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Notes that a reclaim of the group `target` evicts a page whose shadow is already in its slot. Called for each
-    /// page as soon as it is evicted, when other pages of the same batch may not be judged yet.
+    /// Tells the policy that a reclaim of the group `target` evicts a page. The page's shadow is already stored in the
+    /// slot of its index. Called for each page as soon as it is evicted, when reclaim may not have decided yet on other
+    /// pages of the same batch.
     pub(crate) fn note_taken(&self, frame: FrameNumber, target: GroupId) {
         match &self.ruling {
             Ruling::Classic(_) => self.age_by_eviction(frame, target),

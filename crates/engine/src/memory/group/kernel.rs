@@ -13,10 +13,10 @@ use machine::{Lock, LockClass, Machine, PAGE_BYTES};
 /// Bytes of a task's kernel stack on x86-64 (`THREAD_SIZE`).
 pub const STACK_BYTES: u64 = 16 << 10;
 
-/// A kind of kernel memory that is charged by its size.
+/// A kind of kernel memory that is charged to groups by its size in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelMemory {
-    /// Objects that reclaim can free.
+    /// Objects of slab caches that reclaim can free.
     SlabReclaimable,
     /// Objects that reclaim cannot free.
     SlabUnreclaimable,
@@ -49,7 +49,8 @@ struct Held {
 }
 
 impl Held {
-    /// Returns the number of pages that the group's kernel objects and `more` further bytes fill together.
+    /// Returns the number of pages that the group's kernel objects would fill if they had `more` bytes more, rounded
+    /// up.
     fn filled(&self, more: u64) -> u64 {
         (self.bytes.iter().sum::<u64>() + more).div_ceil(PAGE_BYTES as u64)
     }
@@ -60,16 +61,16 @@ impl Held {
 #[derive(Debug)]
 struct Accounts {
     held: Vec<Held>,
-    /// For each group number, the group that is charged for the objects with this number: the group itself, or its
-    /// nearest ancestor that was not removed.
+    /// For each group, the group that is now charged for the kernel objects that were allocated for it: the group
+    /// itself, or after its removal its nearest ancestor that was not removed.
     payers: Vec<GroupId>,
 }
 
 /// The kernel memory of all groups.
 pub(super) struct KernelMemories<M: Machine> {
     accounts: M::Lock<Accounts>,
-    /// For each group, by number: the bytes of the kernel objects that were allocated for it. The numbers are changed
-    /// under the lock of `accounts`.
+    /// For each group, indexed by the group's number: the number of bytes of kernel objects that were allocated for the
+    /// group. The entries are changed under the lock of `accounts`.
     named: Box<[AtomicU64]>,
 }
 
@@ -115,8 +116,8 @@ impl<M: Machine> Groups<M> {
         self.add_forced(payer, missing);
     }
 
-    /// Uncharges the bytes of a freed kernel object that names the group `id`. The bytes are taken off the group that
-    /// pays for the object: the group `id` or, if this group was removed, an ancestor.
+    /// Uncharges a freed kernel object of `bytes` bytes. `id` is the group that was stored with the object at its
+    /// allocation. The group that pays for the object is `id` or, if this group was removed since, an ancestor.
     #[doc(alias = "obj_cgroup_uncharge")]
     pub(crate) fn give_object(&self, id: GroupId, kind: KernelMemory, bytes: u64) {
         if id.is_root() {
@@ -150,7 +151,7 @@ impl<M: Machine> Groups<M> {
         self.add_forced(payer, pages - shared.min(pages));
     }
 
-    /// Notes that the kernel objects of a new group are charged to this group itself.
+    /// Records that kernel objects of the new group `id` are charged to this group itself, not to one of its ancestors.
     pub(super) fn begin_objects(&self, id: GroupId) {
         self.kernel.accounts.lock().payers[usize::from(id.0)] = id;
     }
@@ -162,7 +163,7 @@ impl<M: Machine> Groups<M> {
         self.kernel.accounts.lock().held[usize::from(id.0)].pages
     }
 
-    /// Returns the bytes of a kind of kernel memory of some groups together.
+    /// Returns the size of the kernel memory of kind `kind` that is charged to the groups `ids`, as a sum in bytes.
     pub(crate) fn kernel_bytes(&self, ids: &[GroupId], kind: KernelMemory) -> u64 {
         let accounts = self.kernel.accounts.lock();
         ids.iter().map(|id| accounts.held[usize::from(id.0)].bytes[kind as usize]).sum()

@@ -50,13 +50,13 @@ impl GroupId {
 pub enum GroupEvent {
     /// Pages were reclaimed although the group's usage was within its `low` protection.
     Low,
-    /// A task was sent to reclaim because the group's usage was over its `high` line.
+    /// A task had to reclaim because the group's usage was over `memory.high`.
     High,
     /// A charge would have exceeded the group's limit (`memory.max`).
     Max,
     /// A charge would have exceeded the group's limit (`memory.max`), and reclaim could not free enough pages.
     Oom,
-    /// A process of the group was killed because all memory, or the memory of a group, was exhausted.
+    /// The out-of-memory killer killed a process of the group.
     OomKill,
     /// All processes of the group were killed together (`memory.oom.group`).
     OomGroupKill,
@@ -80,14 +80,15 @@ impl GroupEvent {
     }
 }
 
-/// Pages of a group that are counted by what they are (`memory.stat`), beside those on LRU lists.
+/// A gauge of a memory control group in `memory.stat`: pages of one kind, charged to the group. The sizes of the LRU
+/// lists are not among these gauges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupGauge {
     /// Pages of files.
     File,
     /// Page tables of processes.
     PageTables,
-    /// Pages of files that are newer than the device.
+    /// Dirty pages of files: pages whose contents are newer than those on the device.
     FileDirty,
     /// Pages that are being written to a device, also those of anonymous memory that go to swap.
     FileWriteback,
@@ -108,7 +109,8 @@ impl GroupGauge {
         }
     }
 
-    /// Returns the gauge of a group to which a gauge of a zone belongs; `None` if groups have no such gauge.
+    /// Returns the gauge by which a group counts the pages that the zone gauge `gauge` counts; `None` if groups do not
+    /// count these pages.
     #[inline]
     pub(super) const fn of_zone(gauge: Gauge) -> Option<Self> {
         match gauge {
@@ -121,7 +123,7 @@ impl GroupGauge {
     }
 }
 
-/// The counters and limits of a group. All numbers are pages.
+/// The counters and limits of one memory control group. Amounts of memory are in pages.
 #[derive(Debug)]
 struct Group {
     /// Number of pages that are charged to the group and its descendants, including pages that CPUs have charged in
@@ -139,7 +141,7 @@ struct Group {
     /// protected by `min`, then pages protected by `low`.
     claimed: [AtomicU64; 2],
     events: [AtomicU64; GroupEvent::ALL.len()],
-    /// Pages of the group itself, by [`GroupGauge`].
+    /// For each [`GroupGauge`], the number of pages of the group itself, without those of its descendants.
     gauges: [AtomicU64; GroupGauge::ALL.len()],
     /// `true` if the out-of-memory killer kills the group as a whole.
     is_oom_group: AtomicBool,
@@ -193,8 +195,8 @@ pub struct Groups<M: Machine> {
 }
 
 impl<M: Machine> Groups<M> {
-    /// Creates the groups of an engine. At first there is only the root group. At most `room` more groups can exist at
-    /// a time.
+    /// Creates the groups of an engine. At first there is only the root group. Besides it, at most `room` groups can
+    /// exist at a time.
     pub(super) fn new(machine: &M, room: u16) -> Self {
         let count = usize::from(room) + 1;
         Self {
@@ -400,7 +402,7 @@ impl<M: Machine> Groups<M> {
         self.lineage(id).map(|id| line(id).saturating_sub(self.usage(id))).min().unwrap_or(u64::MAX)
     }
 
-    /// Returns whether any group had a soft limit.
+    /// Returns whether a soft limit was ever set for any group.
     pub(crate) fn has_soft_limit(&self) -> bool {
         self.has_soft_limit.load(Relaxed)
     }
@@ -421,7 +423,7 @@ impl<M: Machine> Groups<M> {
         over.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Returns the number of pages that CPUs have charged to a group in advance and that no task uses yet.
+    /// Returns the number of unused pages that CPUs have charged to a group in advance (`memcg_stock`).
     #[must_use]
     pub fn stocked_pages(&self, id: GroupId) -> u64 {
         let mut pages = 0;
@@ -431,7 +433,7 @@ impl<M: Machine> Groups<M> {
 }
 
 impl<M: Machine> Memory<M> {
-    /// Takes a freed kernel object of `bytes` bytes off the group that was charged for it.
+    /// Uncharges a freed kernel object of `bytes` bytes from `group`, the group to which the object was charged.
     #[inline]
     pub fn free_object(&self, group: GroupId, kind: KernelMemory, bytes: u64) {
         if let Some(groups) = self.groups.as_ref().filter(|_| !group.is_root()) {

@@ -61,8 +61,9 @@ impl<M: Machine> Groups<M> {
         Protection { min, low }
     }
 
-    /// Computes the protections of a group's ancestors and then of the group itself, against a reclaim of the whole
-    /// tree. This function is for callers that do not visit the groups in preorder (parents before children).
+    /// Computes the protections that a group's ancestors and then the group itself have in a reclaim of the whole tree.
+    /// Returns those of the group. This function is for callers that do not visit the groups in preorder (parents
+    /// before children).
     pub(crate) fn update_protection_from_root(&self, id: GroupId) -> Protection {
         if !self.has_protection.load(Relaxed) {
             return Protection::default();
@@ -84,11 +85,11 @@ impl<M: Machine> Groups<M> {
 struct Share {
     usage: u64,
     parent_usage: u64,
-    /// The group's own setting of the protection.
+    /// The protection that is set for the group itself (`memory.min` or `memory.low`).
     setting: u64,
     /// The effective protection of the parent group.
     parent_effective: u64,
-    /// Sum of the protected pages of all children of the parent.
+    /// Sum of the protected pages of the parent's children: this group and its siblings.
     claimed: u64,
 }
 

@@ -17,7 +17,8 @@ pub(super) struct Stock {
 }
 
 impl Stock {
-    /// Returns the number of pages in this stock for a group.
+    /// Returns the number of pages in this stock if they are charged to the group `id`, and 0 if they are charged to
+    /// another group.
     pub(super) fn pages_of(&self, id: GroupId) -> u64 {
         if self.group == id { self.pages } else { 0 }
     }
@@ -94,7 +95,8 @@ impl<M: Machine> Groups<M> {
         self.lineage(id).collect()
     }
 
-    /// Returns, from the group upwards, those of the group and its ancestors whose usage is above their `high` limit.
+    /// Returns those of a group and its ancestors whose usage is above their own `high` limit, in the order from the
+    /// group to the root.
     pub(crate) fn over_high(&self, id: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         self.lineage(id).filter(|at| self.usage(*at) > self.limit(*at, Limit::High))
     }

@@ -18,7 +18,8 @@ pub enum Limit {
     /// `memory.max`: a charge that would exceed this limit reclaims first, and fails if reclaim does not free enough
     /// pages.
     Max,
-    /// `memory.high`: tasks that charge pages above this line reclaim, and are throttled.
+    /// `memory.high`: a task that charges a page while the group has more pages than this must reclaim, and is
+    /// throttled.
     High,
     /// `memory.low`: reclaim leaves this number of the group's pages alone while it finds enough pages elsewhere.
     Low,
@@ -92,7 +93,7 @@ impl std::fmt::Display for GroupError {
 
 impl std::error::Error for GroupError {}
 
-/// The state of a group in the tree.
+/// The state of a group number: unused, or in use by a group that exists, is being removed or was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum State {
@@ -169,7 +170,7 @@ impl<M: Machine> Tree<M> {
         tree
     }
 
-    /// Returns whether a group is in the state `state`. Returns `false` for a number that is too large for a group.
+    /// Returns whether a group is in the state `state`. Returns `false` if `id` is too large for a group of this tree.
     fn is(&self, id: GroupId, state: State) -> bool {
         self.states.get(usize::from(id.0)).is_some_and(|now| now.load(SeqCst) == state as u8)
     }
@@ -252,7 +253,7 @@ impl Order {
         if exists { at..at + self.size[number] } else { 0..0 }
     }
 
-    /// Sets [`Order::position`] anew for the groups from place `from` of the preorder to its end.
+    /// Updates [`Order::position`] for the groups from index `from` of the preorder to its end.
     fn number_from(&mut self, from: usize) {
         for at in from..self.preorder.len() {
             self.position[usize::from(self.preorder[at].0)] = at;
@@ -265,7 +266,7 @@ impl<M: Machine> Groups<M> {
     /// and also resets the state of the group's lruvecs.
     ///
     /// # Errors
-    /// Fails if `parent` does not exist, or there is no room for another group.
+    /// Fails if `parent` does not exist, or if the largest number of groups exists already.
     pub(crate) fn create(&self, parent: GroupId) -> Result<GroupId, GroupError> {
         // A task of another group may have charged a removed group for a page from swap, and left a stock.
         self.drain_stocks();
@@ -434,8 +435,9 @@ mod tests {
         assert_eq!(groups.subtree(GroupId::ROOT)[..], [GroupId::ROOT, group]);
     }
 
-    /// A group is removed while a task that is not in it charges a page to it. The group's number is not used again
-    /// before the page is freed, so that the counters of the group's ancestors stay right.
+    /// Sets up a group that is removed while a task of another group is charging a page to it (holds a pin). The
+    /// group's number must not be used again before this page is uncharged, so that the counters of the group's
+    /// ancestors stay right.
     #[test]
     fn a_pinned_group_stays_until_its_pages_are_charged() {
         let groups = groups(3);

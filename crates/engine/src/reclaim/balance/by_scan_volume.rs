@@ -1,4 +1,5 @@
-//! Balancing a node from mmotm of June 2013 on: one descent of the priority in each run (mechanisms/reclaim, 18.6).
+//! Kswapd's balancing of a node as in mmotm of June 2013 and in later kernels: in each run, the priority descends once
+//! (mechanisms/reclaim, 18.6).
 
 use super::{NodePass, Request};
 use crate::memory::{NodeId, ZoneFlag};
@@ -9,8 +10,9 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Balances a node in one descent of the priority. The priority falls by a step after a pass that freed nothing, or
-    /// that scanned too few pages to reach the high marks. Returns the request that was met in the end.
+    /// Balances a node for `request` in one descent of the priority. The priority falls by a step after a pass that
+    /// freed nothing, or that scanned too few pages to reach the high marks. Returns the order for which kswapd
+    /// reclaimed at the end (0 if it gave up a higher order), and the highest zone that the last pass found unbalanced.
     pub(super) fn balance_by_scan_volume(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
         let mut request = request;

@@ -1,6 +1,6 @@
-//! Balancing a node as a whole, from Linux 4.8 on: the node's lists are shrunk once a pass, for the marks of all its
-//! zones. The descent of the priority is that of mechanisms/reclaim, 18.6; the tests of the node are those of Linux 4.8
-//! ("mm, vmscan: make kswapd reclaim in terms of nodes").
+//! Balancing a node as a whole, from Linux 4.8 on: each pass shrinks the node's lists once, with the sum of its zones'
+//! high marks as the target. The scan priority falls as in mechanisms/reclaim, 18.6; the tests whether the node is
+//! balanced are those of Linux 4.8 ("mm, vmscan: make kswapd reclaim in terms of nodes").
 
 use super::Request;
 use crate::lru::CLUSTER;
@@ -12,9 +12,10 @@ use crate::task::Task;
 use machine::{Machine, Order};
 
 impl<M: Machine> Reclaim<M> {
-    /// Balances a node as a whole, in one descent of the priority. The priority falls by one step after a pass that
-    /// scanned fewer pages than its target or freed none. The descent ends as soon as the node is balanced. Returns the
-    /// request that was met in the end.
+    /// Balances a node as a whole, in passes of falling scan priority. The priority falls by one after a pass that
+    /// scanned fewer pages than its target or freed none. Ends when the node is balanced, or after such a pass at the
+    /// lowest priority. Returns `request`; its order is set to 0 if kswapd no longer balances for this order, because
+    /// it has freed twice as many pages as a block of the order has.
     pub(super) fn balance_whole_node(&self, task: &mut Task, node: NodeId, request: Request) -> Request {
         self.stat.count(Event::Pageoutrun, 1);
         let mut control = ScanControl::kswapd(request.order);
@@ -63,7 +64,8 @@ impl<M: Machine> Reclaim<M> {
         control.scanned >= control.to_reclaim_pages
     }
 
-    /// Shrinks the lists of a node for requests of a class zone, but not the object caches.
+    /// Shrinks the LRU lists of those zones of a node that can serve requests of the class zone `classzone`. Leaves
+    /// object caches alone.
     pub(super) fn shrink_lists_of_node(
         &self,
         task: &mut Task,

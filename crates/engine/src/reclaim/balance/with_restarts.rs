@@ -104,8 +104,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Returns whether a node that is balanced for an order above 0 lacks single pages. If `reclaim.order_zero_check`
-    /// asks for no check, returns `false`.
+    /// Returns whether some zone of a node is not balanced for order 0. The node was found balanced for `order`.
+    /// Returns `false` without a check if `order` is 0, or if `reclaim.order_zero_check` leaves the check out.
     fn lacks_single_pages(&self, node: NodeId, order: Order, end: usize) -> bool {
         match self.choices.order_zero_check {
             OrderZeroCheck::Done if order > Order::ZERO => {}

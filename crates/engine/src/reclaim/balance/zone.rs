@@ -11,13 +11,14 @@ use machine::{Machine, Order};
 /// The result of a pass of kswapd over one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ZonePass {
-    /// `true` if the zone needed nothing, or the pass scanned at least as many pages as the zone's high mark.
+    /// True if the pass scanned at least as many pages as the zone's high mark, or if the zone needed no pages.
     pub scanned_enough: bool,
     /// Number of pages that the pass was meant to free.
     pub attempted: u64,
-    /// Number of pages that the pass scanned in the zone.
+    /// Number of the zone's pages that kswapd scanned in this pass.
     pub scanned: u64,
-    /// `true` if the zone is at its high mark. With `KswapdGap::NeverLeft` this is the state before the pass.
+    /// `true` if the zone was balanced (above its high mark) after the pass; with `KswapdGap::NeverLeft`, before the
+    /// pass.
     pub is_balanced: bool,
     /// `true` if the zone's balance counts when the balance of its node is judged. A zone that was marked hopeless
     /// (`all_unreclaimable`) before this pass does not count, except with `KswapdGap::NeverLeft`.
@@ -32,7 +33,8 @@ struct Wanted<'a, M: Machine> {
     zone: &'a Zone<M>,
     /// The order of the wanted blocks.
     order: Order,
-    /// The class zone of the requests for which the zone is judged.
+    /// Kind, as a number, of the highest zone that the allocations for which kswapd reclaims may use. The lowmem
+    /// reserve for this kind is added to the mark by which kswapd judges the zone.
     classzone: usize,
     /// Number of reclaimable pages in the node's zones up to the highest zone that lacks pages.
     lru_pages: u64,
@@ -67,8 +69,8 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Shrinks a zone that is not balanced, and, with `SlabZones::Every`, also a balanced zone. The result says whether
-    /// the zone was balanced before.
+    /// Shrinks the LRU lists and the object caches of a zone that is not balanced. With `SlabZones::Every`, also
+    /// shrinks those of a balanced zone. The result states whether the zone was balanced before it was shrunk.
     fn shrink_in_any_case(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> ZonePass {
         let zone = wanted.zone;
         let was_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);
@@ -81,8 +83,8 @@ impl<M: Machine> Reclaim<M> {
         ZonePass { counts: true, ..ZonePass::shrunk(zone.high(), control, was_balanced, was_balanced) }
     }
 
-    /// Shrinks the lists of a zone, unless the zone is `gap` pages above its high mark. With `SlabZones::Every`,
-    /// shrinks object caches in either case.
+    /// Shrinks a zone's LRU lists and object caches, unless the zone is balanced at its high mark plus `gap` pages.
+    /// With `SlabZones::Every`, shrinks the object caches also in that case.
     fn shrink_below_gap(
         &self,
         task: &mut Task,
@@ -111,8 +113,9 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Ends a pass over a zone after the zone's lists were shrunk: shrinks object caches, and may mark the zone
-    /// hopeless (`all_unreclaimable`). Returns whether the zone was marked hopeless before.
+    /// Ends a pass of kswapd over a zone, after the zone's LRU lists were shrunk: shrinks object caches, and marks the
+    /// zone hopeless (`all_unreclaimable`) if this freed no object and the scans of the zone were in vain
+    /// ([`Reclaim::is_hopeless`]). Returns whether the zone already had this mark before.
     fn end_lists(&self, task: &mut Task, control: &mut ScanControl, wanted: &Wanted<'_, M>) -> bool {
         let zone = wanted.zone;
         let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);
@@ -135,12 +138,14 @@ impl<M: Machine> Reclaim<M> {
 }
 
 impl ZonePass {
-    /// Creates the result for a zone that needed no pages, so that kswapd did nothing in it.
+    /// Returns the result for a zone that was balanced already, so that kswapd did nothing in it. `counts` becomes the
+    /// result's field `counts`.
     const fn left(counts: bool) -> Self {
         Self { scanned_enough: true, attempted: 0, scanned: 0, is_balanced: true, counts, was_left: true }
     }
 
-    /// Creates the result for a zone that was scanned, even if it needed nothing.
+    /// Creates the result for a zone in which kswapd shrank LRU lists or object caches. `needs_none` is true if the
+    /// zone was balanced before, and `high` is its high mark.
     fn shrunk(high: u64, control: &ScanControl, needs_none: bool, is_balanced: bool) -> Self {
         let high = high.max(CLUSTER);
         Self {

@@ -13,18 +13,18 @@ use crate::stat::{Event, Gauge};
 use machine::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Func, Machine, WaitReason, Waiting};
 
-/// Priority at or below which a direct reclaim that has freed nothing counts as one without progress. A scan at this
-/// priority examines half of each list.
+/// Highest priority at which a direct reclaim is throttled for lack of progress, if it has freed nothing. A scan at
+/// this priority examines half of each list.
 const LOW_PRIORITY: u32 = 1;
 
 /// Reclaimers that wait until pages of their node are written.
 pub(in crate::reclaim) struct WriteWaiters<M: Machine> {
-    /// The queue in which the reclaimers wait.
+    /// The queue in which reclaimers wait until pages of the node are written.
     queue: M::WaitQueue,
     /// Number of reclaimers that wait.
     tasks: AtomicU32,
-    /// Number of pages of the node that were written since the first of the waiting tasks came
-    /// (`NR_THROTTLED_WRITTEN`).
+    /// Number of pages of the node whose writeback has ended since the queue was last empty, that is, since the first
+    /// of the tasks that wait now began to wait (`NR_THROTTLED_WRITTEN`).
     written: AtomicU64,
 }
 
@@ -36,8 +36,9 @@ impl<M: Machine> WriteWaiters<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
-    /// Throttles the reclaimer after a pass over a zone's lists. Kswapd waits if it met pages under writeback again,
-    /// because it then scans faster than the disk writes. A task waits a tick if the zone is congested.
+    /// Throttles the reclaimer after a pass over a zone's lists. Kswapd waits if it met pages that it had met under
+    /// writeback before, and that are still under writeback: it scans faster than the disk writes. A task also waits a
+    /// tick if the zone is congested.
     pub(in crate::reclaim) fn throttle_after_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         let met_again = std::mem::take(&mut control.met_again);
         if met_again > 0 {
@@ -87,7 +88,8 @@ impl<M: Machine> Reclaim<M> {
         waiters.tasks.fetch_sub(1, Relaxed);
     }
 
-    /// Sleeps for a tick (1 ms), if that may help: kswapd is at work, and many pages wait to be written.
+    /// Sleeps for a tick (1 ms) if that may help: if most of the node's reclaimable pages are unwritten, and its kswapd
+    /// has not given up. Otherwise lets other tasks run.
     #[doc(alias = "VMSCAN_THROTTLE_NOPROGRESS")]
     #[doc(alias = "VMSCAN_THROTTLE_CONGESTED")]
     pub fn throttle_for_a_tick(&self, node: NodeId) {
@@ -99,7 +101,7 @@ impl<M: Machine> Reclaim<M> {
         self.machine.pause(TICK);
     }
 
-    /// Returns whether more than half of the pages of the node that could be freed are dirty or under writeback.
+    /// Returns whether more than half of the node's reclaimable pages are dirty or under writeback.
     fn is_mostly_unwritten(&self, node: NodeId) -> bool {
         let zones = || self.node(node).zones.iter().map(|id| self.zone(*id));
         let sum = |gauge| zones().map(|zone| zone.gauges.get(gauge)).sum::<u64>();

@@ -34,7 +34,8 @@ pub(super) fn line(job: &Job, zones: &[Zone]) -> Option<String> {
     (!found.is_empty()).then(|| format!("of machine `{}` it lacks {}", machine.name, found.join("; ")))
 }
 
-/// Returns the zones of the machine file, in words, if the guest's zones `zones` differ from them; otherwise `None`.
+/// Returns a phrase for the message, which lists the zones of the machine file, if the guest's zones `zones` differ
+/// from them by more than 1/[`PART`] of all pages; otherwise `None`.
 fn zones_of(job: &Job, zones: &[Zone]) -> Option<String> {
     let layout = job.layout();
     let mut wanted: Vec<Zone> = Vec::new();

@@ -72,7 +72,7 @@ pub(super) fn nodes() -> Vec<Vmstat> {
     (0..).map_while(of_node).collect()
 }
 
-/// Returns the total stall times, us, in `text`, which is the text of a file of PSI. They have names such as
+/// Returns the total stall times, us, in `text`, the contents of the PSI file of `resource`. Each has a name such as
 /// `psi_memory_some_us`.
 fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     let Pressure { some, full } = Pressure::of(text);
@@ -80,8 +80,8 @@ fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     [("some", some), ("full", full)].into_iter().filter_map(of).collect()
 }
 
-/// Finds the counters of the disk with the workload's files in `text`, the text of `/proc/diskstats`, and returns them.
-/// Their names begin with `sda_`, as in records of the simulator, so that both can be compared.
+/// Returns the counters in `text`, the text of `/proc/diskstats`, for the disk that holds the workload's files.
+/// Returned names begin with `sda_`, as in records of the simulator, so that both can be compared.
 fn disk(text: &str) -> Vec<(String, u64)> {
     let fields = |line: &str| {
         let mut words = line.split_whitespace().skip(2);
@@ -99,7 +99,8 @@ fn kswapd_us() -> u64 {
     ids.filter_map(ticks).sum::<u64>() * TICK_US
 }
 
-/// Returns the CPU time of a task, in ticks, from the text of its `/proc/PID/stat`; `None` if the task is no kswapd.
+/// Returns the CPU time of a kswapd, in ticks, from `stat`, the text of its `/proc/PID/stat`; `None` if the task is not
+/// a kswapd.
 fn kswapd_ticks(stat: &str) -> Option<u64> {
     let (before, behind) = stat.rsplit_once(')')?;
     before.split_once('(')?.1.strip_prefix("kswapd")?;

@@ -73,8 +73,8 @@ fn kinds(text: &str, zone: &zoneinfo::Zone) -> Vec<Kind> {
     kinds
 }
 
-/// Returns for each pageblock of a zone the kind of contents that fills more than half of it. Pageblocks without memory
-/// are left out.
+/// Returns for each pageblock of a zone what fills more than half of its present pages; [`Most::Mixed`] if nothing
+/// does. Pageblocks without memory are left out.
 fn most(flags: &File, zone: &zoneinfo::Zone) -> Vec<Most> {
     let (mut uses, mut found) = (Uses::default(), Vec::new());
     let mut bytes = [0; BLOCK as usize * 8];
@@ -94,14 +94,14 @@ fn most(flags: &File, zone: &zoneinfo::Zone) -> Vec<Most> {
     found
 }
 
-/// Counts the pages of each use, one pageblock after the other. From one pageblock to the next it remembers a free
-/// block or compound page that lies in both.
+/// Counts the pages of each use in one pageblock after the other. It remembers a free block or compound page that
+/// reaches into the next pageblock, because only the first page of such a block has the flags that tell its use.
 #[derive(Default)]
 struct Uses {
-    /// First frame after the last free block that is larger than a pageblock. Frames of the next pageblock that lie
-    /// before it are free.
+    /// End of the most recent free block that is larger than a pageblock: the first frame after the block. In the next
+    /// pageblock, all frames before this one are free, although their flags do not say so.
     free_until: u64,
-    /// The use of the pages of the last compound page. This compound page may reach into the next pageblock.
+    /// The use of the pages of the most recent compound page, which may reach into the next pageblock.
     compound: Option<Use>,
 }
 

@@ -144,8 +144,8 @@ pub fn check(place: &GroundOptions) -> Vec<Result<String, String>> {
     parts
 }
 
-/// Returns lines about a kernel image: its release and memory, its drivers (an error if one is missing), and whether
-/// KVM boots it.
+/// Returns lines about a kernel image: the release and the amount of memory that the kernel itself needs; the folder of
+/// its modules (an error if a needed driver is missing); and whether KVM boots it.
 fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, String>> {
     let (path, release) = (image.path.display(), &image.release);
     let mut parts =
@@ -168,11 +168,12 @@ fn parts_of(image: &Image, modules: Option<&Modules>) -> Vec<Result<String, Stri
     parts
 }
 
-/// Opens a kernel image, and finds its modules.
+/// Opens the kernel image in the file `path`, and finds the modules of its release. The modules are `None` if the user
+/// named no folder of modules, and none was found.
 ///
 /// # Errors
-/// When the file is no kernel image, or the folder that the user named has no modules for it. The error is in words for
-/// the user.
+/// When the file is no kernel image, or when the folder that the user named (`--kernel-modules`) has no modules of the
+/// image's release. The error is a message for the user.
 fn found(path: &Path, place: &GroundOptions) -> Result<(Image, Option<Modules>), String> {
     let image = Image::open(path)?;
     let modules = Modules::find(path, &image.release, place.kernel_modules.as_deref());
@@ -185,7 +186,8 @@ fn found(path: &Path, place: &GroundOptions) -> Result<(Image, Option<Modules>),
     }
 }
 
-/// Runs a job that was sent into a guest, on the kernel that runs this process. Returns the outcome.
+/// Runs a job in the guest to which it was sent, and returns the outcome. This process runs in the guest, on the
+/// guest's kernel.
 ///
 /// # Errors
 /// When the job's parameters cannot be read, or the workload fails.

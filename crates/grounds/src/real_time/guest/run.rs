@@ -35,8 +35,8 @@ const FIRST_LINE_LIMIT: Duration = Duration::from_secs(60);
 /// Interval at which the console of a guest is checked while the guest reports nothing.
 const CONSOLE_EVERY: Duration = Duration::from_secs(1);
 
-/// Number of free pages below which the device that holds a guest's disks counts as full. The guest's ext4 takes more
-/// pages than this at a time.
+/// Limit for the free space, in pages of 4 KiB, of the device that holds the files of a guest's disks. With less free
+/// space the device counts as full, because the guest's ext4 takes more than this at a time.
 const FULL_PAGES: u64 = 256;
 
 /// The longest time for which the worker, the process in a guest that runs the workload, may report nothing. It reports
@@ -59,8 +59,8 @@ const STARTS: usize = 3;
 /// Bytes that the journal and the tables of a guest's file system take, in addition to the space for files.
 const FILE_SYSTEM_BYTES: u64 = 256 << 20;
 
-/// Memory sizes that were right for earlier guests: with this memory, the guest's kernel managed the wanted number of
-/// pages. The key is the kernel image and the wanted numbers of pages.
+/// Memory sizes that were right for earlier guests. For each kernel image and numbers of pages that a machine file
+/// wants, this is the memory with which the guest's kernel managed these numbers of pages.
 static FITTED: Mutex<BTreeMap<(PathBuf, Aim), Memory>> = Mutex::new(BTreeMap::new());
 
 /// A line that came from the guest through the serial port.
@@ -275,8 +275,11 @@ impl Guest {
         }
     }
 
-    /// Waits for the next line from the guest. After an interrupt by the user, the guest still has the time `grace` to
-    /// answer.
+    /// Waits for the next line from the guest.
+    ///
+    /// # Errors
+    /// When the guest has ended, its kernel has halted, or `is_late` returns true: the guest has been silent for too
+    /// long. Also when the user has interrupted the run: then the guest has the time `grace` to end its work first.
     fn next(&mut self, is_late: impl Fn(&Vm) -> bool, grace: Duration) -> Result<Heard, Failure> {
         let (mut told_at, mut looked_at) = (None, Instant::now());
         loop {

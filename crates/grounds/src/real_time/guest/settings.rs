@@ -1,4 +1,5 @@
-//! The settings in `/proc/sys` and `/sys` of a guest's kernel that correspond to values of our kernel file.
+//! The settings in `/proc/sys` and `/sys` of a guest's kernel that correspond to the values of the engine's kernel
+//! file.
 
 use catalogue::difference;
 use engine::kernel::Kernel;
@@ -16,16 +17,17 @@ enum Form {
     Centiseconds,
     /// The list is written without brackets and commas.
     List,
-    /// The value is a word, and a text is written for it. The list has pairs of a word and its text; for a word that is
-    /// not in the list, nothing is written.
+    /// The value is a word, in place of which another text is written to the guest's file. The list has pairs of a word
+    /// and its text. For a word that is not in the list, nothing is written.
     Words(&'static [(&'static str, &'static str)]),
 }
 
 const GENERATIONS: Form = Form::Words(&[("classic", "n"), ("multigen", "y")]);
-/// The form of the choice whether page tables are walked before a generation begins. For `never`, a 5 is written, whose
-/// bit 1 (value 2) is off: this bit enables the walks (Documentation/admin-guide/mm/multigen_lru.rst).
+/// The form of the setting `multigen.walk`. Bit 1 (value 2) of `lru_gen/enabled` allows walks of page tables
+/// (Documentation/admin-guide/mm/multigen_lru.rst). For `never`, 5 is written, in which this bit is off. For the other
+/// values, nothing is written.
 const WALKS: Form = Form::Words(&[("never", "5")]);
-/// The form of a switch of khugepaged: `yes` is written as 1, `no` as 0.
+/// The form of those settings of khugepaged that are either on or off: `yes` is written as 1, `no` as 0.
 const KHUGEPAGED: Form = Form::Words(&[("yes", "1"), ("no", "0")]);
 
 /// For each setting: the key in the kernel file, the file of the running kernel to which the value is written, and the
@@ -84,7 +86,7 @@ pub(super) fn settings(kernel: &Kernel) -> Vec<inside::Setting> {
     SETTINGS.iter().filter(is_read).filter_map(of_kernel).collect()
 }
 
-/// Returns a value in the form that the setting's file takes; `None` if nothing should be written.
+/// Returns the text that is written for `value` to the setting's file; `None` if, by `form`, nothing is written.
 fn written(value: &str, form: Form) -> Option<String> {
     match form {
         Form::Same => Some(value.to_owned()),

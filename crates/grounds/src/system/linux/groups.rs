@@ -1,8 +1,8 @@
 //! The memory control groups of a machine file on a real kernel: folders of the hierarchy of version 2.
 //!
-//! The kernel puts whole processes into groups, not threads. So a task that enters a group moves all tasks of the
-//! workload's process. Pages that were charged before stay where they are. Groups whose `tasks` name tasks of a workload
-//! can therefore have only all of them, in one group.
+//! The kernel puts whole processes into groups, not threads, and all tasks of a workload are threads of one process. So
+//! a task that enters a group moves all of them there. Pages that were charged before stay where they are. Therefore
+//! only one group of the machine file can have tasks of the workload, and its `tasks` must name all of them.
 
 use crate::real_time::RECORDER;
 use catalogue::group::{Group, MAIN};
@@ -23,7 +23,7 @@ const SIZES: [&str; 4] = ["inactive_anon", "active_anon", "inactive_file", "acti
 /// The memory control groups of a run on a real kernel.
 #[derive(Debug)]
 pub struct Groups {
-    /// The folder of the group that stands for the root group.
+    /// The folder of the real cgroup that serves as the root group of the run.
     root: PathBuf,
     names: BTreeSet<String>,
     sections: Vec<Group>,
@@ -99,12 +99,13 @@ impl Groups {
         if self.sections.iter().any(|group| group.has_task(MAIN)) { self.enter_of_task(MAIN) } else { Ok(()) }
     }
 
-    /// Moves this process to the group whose `tasks` name `task`, a task that is about to start. Does nothing if no
-    /// section has `tasks`, or if the task makes records and so does not belong to the workload.
+    /// Moves this process to the group whose `tasks` list the name `task`. That task is about to start. Does nothing if
+    /// no group of the machine file has `tasks`, or if the task records counters and so does not belong to the
+    /// workload.
     ///
     /// # Errors
-    /// When earlier tasks are in another group: all tasks are one process, which can be in one group only. Also when
-    /// the kernel refuses.
+    /// When an earlier task belongs to another group: on this ground all tasks are one process, which can be in one
+    /// group only. Also when the kernel refuses.
     pub fn enter_of_task(&self, task: &str) -> Result<(), SystemError> {
         if task.starts_with(RECORDER) || self.sections.iter().all(|group| group.tasks.is_empty()) {
             return Ok(());

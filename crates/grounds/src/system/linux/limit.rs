@@ -55,9 +55,9 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Makes tasks that find memory exhausted wait, instead of being killed. Only cgroups of version 1 can do that: in
-    /// version 2 the kernel kills the limited process. While tasks wait, the caller must free memory in the cgroup
-    /// ([`Cgroup::help`]).
+    /// When the cgroup's memory is exhausted, its tasks now wait instead of being killed. Only cgroups of version 1 can
+    /// do that: in version 2 the kernel kills the limited process. While tasks wait, the caller must free memory in the
+    /// cgroup ([`Cgroup::help`]).
     ///
     /// A kernel considers memory exhausted when sixteen tries of reclaim in a row have freed nothing. This can happen
     /// even with most of swap free: while pages wait to be written to swap, or while they are used faster than reclaim

@@ -34,7 +34,7 @@ use workloads::system::{Given, MapMode, Pressure, PressureTrigger, System, Syste
 struct Shared {
     common: Common,
     counters: Counters,
-    /// The memory control groups of the machine file; `None` if it has none.
+    /// The memory control groups of the machine file; `None` if the machine file has no groups.
     groups: Option<Groups>,
     /// The mapping of each file, by the file's name. All tasks share the mapping, which exists as long as a handle uses
     /// it.
@@ -57,13 +57,13 @@ pub struct OpenFile {
     name: String,
     file: File,
     is_random: bool,
-    /// The file's mapping, which the first read in place makes.
+    /// The mapping of the file; `None` before the first read in place, which maps the file.
     mapping: Option<Arc<sys::FileMapping>>,
 }
 
 impl LinuxSystem {
-    /// Makes the system of the running kernel, with `memory_pages` pages of memory, files in `folder`, and counters
-    /// from `counters`. `kept` says how much of each page's contents workloads write and verify.
+    /// Makes a system whose operations are those of the running kernel, with `memory_pages` pages of memory, files in
+    /// `folder`, and counters from `counters`. `kept` says how much of each page's contents workloads write and verify.
     ///
     /// # Errors
     /// When the folder lies in memory (tmpfs), because files would then take a part of the limited memory.
@@ -102,8 +102,9 @@ impl LinuxSystem {
         self.shared.groups.as_ref().map_or(Ok(()), |groups| groups.enter_of_task(task))
     }
 
-    /// Returns the path of the file with the pressure of a group. For `None` it is the pressure of the cgroup that
-    /// limits memory or, without such a cgroup, of the whole computer.
+    /// Returns the path of the file with the memory pressure (PSI) of the control group `group`. For `None`, returns
+    /// the file of the cgroup that limits the workload's memory or, without such a cgroup, the file of the whole
+    /// computer.
     fn pressure_file(&self, group: Option<&str>) -> Result<PathBuf, SystemError> {
         if let Some(name) = group {
             return self.groups()?.pressure_file(name);

@@ -72,7 +72,8 @@ impl Region {
         Ok(Self { memory, file: Some(Mapped { name, file, first: pages.start, known_pages, _token: token }) })
     }
 
-    /// Returns the memory for an access that ends before page `end`.
+    /// Returns the region's mapping, for an access to pages of the region before page `end`. For a file, checks that
+    /// these pages lie within the file.
     ///
     /// # Errors
     /// When the file ends before the end of the access.

@@ -25,14 +25,15 @@ pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
 /// A way to carry out disk requests. Each transfer (request under way) must be ended exactly once: by
 /// [`Transfer::perform`], by [`Transfer::fail`], or by a backend of this library.
 pub trait Backend: Send + Sync {
-    /// Carries out a transfer (request under way) for a caller that waits. Returns when the transfer is finished,
-    /// unless the backend passes it on to another thread.
+    /// Carries out a transfer (request under way) that the caller waits for. In most backends, the transfer is finished
+    /// when this function returns. A backend may instead pass the transfer on to another thread; the caller then waits
+    /// for its end.
     fn run(&self, transfer: Transfer) {
         transfer.perform();
     }
 
-    /// Carries out transfers (requests under way) in parallel for a caller that waits for all of them. When this
-    /// returns, other threads may still carry out some of the transfers.
+    /// Carries out transfers (requests under way) in parallel, possibly on other threads. When this function returns,
+    /// some transfers may still be under way on those threads. The caller waits for their end.
     fn run_all(&self, transfers: Vec<Transfer>);
 
     /// Passes a transfer (request under way) to another thread, which carries it out.
@@ -135,9 +136,9 @@ impl Transfer {
         transfer
     }
 
-    /// Calls `visit` with the number and the bytes of each block of the request that lay in the file, wholly or in
-    /// part, when the transfer began. Blocks after the end of the file are left out, because they have no known
-    /// checksum.
+    /// Calls `visit` for each block of the request that begins before the file's end, with the number and the bytes of
+    /// the block. The file's end is that at the time when the transfer began. Blocks after it have no known checksum,
+    /// and are left out.
     fn for_each_block(&self, mut visit: impl FnMut(u64, &[u8; BLOCK_BYTES])) {
         let mut bytes = [0; BLOCK_BYTES];
         let within = self.within.div_ceil(BLOCK_BYTES);
@@ -208,7 +209,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Decrypts the data of the transfer, which is a read, in place in the frames.
+    /// Decrypts, in place, the data that this transfer has read into the frames.
     fn open(&self, cipher: &Cipher) -> Result<(), Cause> {
         let arena = &self.device.context.arena;
         let mut wrong = None;
@@ -288,8 +289,8 @@ impl Transfer {
         if done < direct { direct - done } else { self.bytes - done }
     }
 
-    /// Returns the file handle that the next attempt uses. A partial last block needs the handle that goes through the
-    /// page cache of the kernel, because O_DIRECT writes whole blocks only.
+    /// Returns the handle of the device's file with which the next attempt moves bytes. For a partial last block, this
+    /// is the handle that goes through the page cache of the kernel, because O_DIRECT writes whole blocks only.
     pub(super) fn file(&self) -> &File {
         let past_direct = self.bytes_past_direct();
         match past_direct > 0 && self.progress.done >= self.bytes - past_direct {
@@ -298,7 +299,8 @@ impl Transfer {
         }
     }
 
-    /// Carries out the rest of the transfer after a first attempt, whose result is `moved`.
+    /// Carries out the rest of the transfer after a first attempt. `moved` is the number of bytes that this attempt
+    /// moved, or its error.
     fn go_on(mut self, mut moved: Result<usize, Errno>) {
         loop {
             if let Some(result) = self.advance(moved) {
@@ -331,8 +333,8 @@ impl Transfer {
         self.extent().offset + self.progress.done as u64
     }
 
-    /// Returns the memory that the next attempt moves, as contiguous runs. A system call takes only the first
-    /// [`sys::RUNS_MAX`] of these runs.
+    /// Returns, as contiguous runs, the memory to or from which the next attempt moves bytes. A system call takes only
+    /// the first [`sys::RUNS_MAX`] of these runs.
     #[inline]
     pub(super) fn runs(&self) -> Runs<'_> {
         let mut runs = Runs::new();
@@ -355,8 +357,8 @@ impl Transfer {
         runs
     }
 
-    /// Records `moved`, the result of an attempt. Returns the result of the whole transfer if no further attempt is
-    /// needed, otherwise `None`.
+    /// Records `moved`, the result of one attempt to move the transfer's bytes. Returns `None` if a further attempt is
+    /// needed, and otherwise the result of the whole transfer.
     #[inline]
     pub(super) fn advance(&mut self, moved: Result<usize, Errno>) -> Option<Result<(), Cause>> {
         let extent = self.extent();
@@ -422,15 +424,15 @@ impl Transfer {
     }
 }
 
-/// Returns whether a task waits for the request.
+/// Returns whether the request is synchronous, which means that a task waits for its end.
 #[inline]
 pub(super) fn is_waited_for(request: &Request) -> bool {
     request.is_sync
 }
 
-/// Returns whether the submitter carries out the request itself, unless a plug holds the request back. This is so for a
-/// read of at most `pages_max` pages that a task waits for. A write is never carried out by its submitter, which
-/// usually submits several writes before it waits.
+/// Returns whether the submitter carries out the request itself, if no plug holds the request back. It does so if the
+/// request is a read of at most `pages_max` pages, and a task waits for it. A write is never carried out by its
+/// submitter, which usually submits several writes before it waits.
 #[inline]
 pub(super) fn is_read_in_place(request: &Request, pages_max: usize) -> bool {
     request.is_sync && request.operation == Operation::Read && request.frames.len() <= pages_max

@@ -28,8 +28,8 @@ pub(super) struct Cipher {
     /// Number of blocks encrypted so far. Each block gets the next number as its nonce. At a million blocks a second,
     /// 2^64 numbers last for half a million years.
     writes: AtomicU64,
-    /// [`WORDS`] words for each block: the number of the block's last write, and its tag. The number is 0 if the block
-    /// was never written.
+    /// [`WORDS`] words for each block: the number of the block's last write (the nonce), and the authentication tag of
+    /// that write. The number is 0 if the block was never written.
     blocks: Segments<AtomicU64>,
 }
 

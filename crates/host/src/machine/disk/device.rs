@@ -25,8 +25,8 @@ use std::sync::{Arc, OnceLock, Weak};
 /// Largest number of failed requests that a device remembers. If more requests fail, it forgets the oldest.
 const ERRORS_MAX: usize = 64;
 
-/// A reference to a receiver of finished requests, which is a handle of the engine. The reference is weak, because the
-/// engine owns the machine.
+/// A weak reference to the object that is told when requests finish: a handle of the engine. A strong reference would
+/// form a cycle, because the engine owns the machine.
 pub type Receiver = Weak<dyn Completions + Send + Sync>;
 
 /// The state that all devices of a machine have in common.
@@ -61,7 +61,7 @@ pub struct RequestError {
     pub name: Arc<str>,
     /// The operation: a read or a write.
     pub operation: Operation,
-    /// Offset in the file of the first byte of the request.
+    /// Offset of the request's first byte in the file.
     pub offset: u64,
     /// Number of bytes of the request.
     pub bytes: u64,
@@ -91,7 +91,7 @@ type Length = Box<dyn Fn() -> u64 + Send + Sync>;
 pub enum Durable {
     /// The data written to the file, and the metadata needed to find them (`fdatasync`).
     Data,
-    /// The data and all metadata of the file (`fsync`).
+    /// The data written to the file, and all of the file's metadata (`fsync`).
     All,
 }
 
@@ -101,8 +101,8 @@ pub struct Device {
     name: Arc<str>,
     file: File,
     is_direct: AtomicBool,
-    /// A handle that goes through the page cache of the kernel, opened when it is first needed; `None` if the file
-    /// cannot be reopened.
+    /// A second handle of the file, whose I/O goes through the kernel's page cache. It is opened when it is first
+    /// needed; `None` if the file cannot be opened again.
     buffered: OnceLock<Option<File>>,
     /// True for a regular file in a file system.
     is_regular: bool,
@@ -213,7 +213,7 @@ impl Device {
     /// Makes written data durable.
     ///
     /// # Errors
-    /// Errors of the system. The system has then given up the unwritten data.
+    /// When the system reports an error. It has then discarded the data that it could not write.
     pub fn sync(&self, wanted: Durable) -> io::Result<()> {
         self.backend.sync(self, wanted)
     }
@@ -232,14 +232,15 @@ impl Device {
 
     // ---- the end of the file ----
 
-    /// Sets the function that returns the file's length as its owner, the caller, sees it. A write puts no byte after
-    /// this length into the file. Without such a function, all bytes of the last block count as bytes of the file.
+    /// Sets `length`, a function that returns the length that the file has for its owner (the caller), which need not
+    /// end at a block. A write puts no byte after this length into the file. Without such a function, all bytes of the
+    /// last block count as bytes of the file.
     pub fn follow_length(&self, length: impl Fn() -> u64 + Send + Sync + 'static) {
         assert!(self.length.set(Box::new(length)).is_ok(), "{}: its length is followed already", self.name);
     }
 
-    /// Returns how many of the `bytes` bytes from `offset` on lie within the file. The length of the file is the one
-    /// that its owner, the code that added the device, sees.
+    /// Returns how many of the `bytes` bytes from `offset` on lie before the end of the file. The end is the one that
+    /// the function set by [`Self::follow_length`] returns. Without such a function, all bytes count.
     pub(super) fn bytes_within(&self, offset: u64, bytes: usize) -> usize {
         let within = self.length.get().map_or(u64::MAX, |length| length().saturating_sub(offset));
         bytes.min(usize::try_from(within).unwrap_or(usize::MAX))
@@ -266,7 +267,7 @@ impl Device {
         }
     }
 
-    /// Makes the file at least `bytes` bytes long in the system.
+    /// Extends the file to at least `bytes` bytes in the operating system. Never shortens the file.
     ///
     /// # Errors
     /// Errors of the system. Nothing has changed then.
@@ -284,7 +285,8 @@ impl Device {
     }
 
     /// Sets the length of the file in the system to `bytes`. No write that began earlier adds bytes after the new end.
-    /// The length that the owner sees must already be `bytes` or less.
+    /// Before the call, the owner (the code that added the device) must already have set its own length of the file to
+    /// `bytes` or less.
     ///
     /// # Errors
     /// Errors of the system.
@@ -343,8 +345,8 @@ impl Device {
         }
     }
 
-    /// Finds the first block of the request that was lost because another process truncated the file. Returns the range
-    /// of lost bytes around this block; `None` if no block was lost.
+    /// Looks for the first of the request's blocks that is lost because another process truncated the file. Returns the
+    /// range of lost bytes around this block; `None` if none of the request's blocks is lost.
     #[inline]
     pub(super) fn lost_in(&self, request: &Request) -> Option<Range<u64>> {
         self.end.lost_in(request)
@@ -444,7 +446,8 @@ impl Device {
         }
     }
 
-    /// Waits for a place in the queue and takes it.
+    /// Waits until the device's queue has a free place for a request of the direction `operation`, and takes this
+    /// place.
     pub(super) fn take_place(&self, operation: Operation) {
         let places = &self.places[operation as usize];
         loop {

@@ -3,8 +3,8 @@
 //!
 //! The owner sets the expected length ([`End::expect`]), and so does each completed write. If the system reports a
 //! smaller length, another process has truncated the file. The lost bytes are remembered by block until the owner
-//! writes them again or truncates the file itself. They must be remembered because a later write behind them makes a
-//! hole, which the system reads as zeroes.
+//! writes them again or truncates the file itself. They must be remembered because a later write at a higher offset
+//! extends the file again, and the lost bytes are then a hole, which the system reads as zeroes.
 
 use machine::{BLOCK_BYTES, Request};
 use parking_lot::Mutex;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub(super) struct End {
     /// The expected length: the file has at least this number of bytes, unless another process has truncated it.
     expected: AtomicU64,
-    /// Number of changes of `expected` that were not made by writes.
+    /// Number of changes of `expected` that had another cause than a write.
     changes: AtomicU32,
     /// Blocks that were lost because another process truncated the file.
     lost: Mutex<RangeSet<u64>>,
@@ -27,8 +27,8 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Returns the number of noticed truncations of the file by other processes. A write reads this number before it
-    /// begins, for [`End::note_written`].
+    /// Returns the number of times that this machine found the file truncated by another process. A write reads this
+    /// number before it begins, and passes it to [`End::note_written`].
     pub(super) fn cuts(&self) -> u32 {
         self.cuts.load(Ordering::SeqCst)
     }
@@ -65,10 +65,10 @@ impl End {
         self.forget_lost(bytes.div_ceil(BLOCK_BYTES as u64)..u64::MAX);
     }
 
-    /// Records that `blocks` were written and that the file has at least `bytes` bytes. Lost blocks that were written
-    /// again do not count as lost any more. They still count as lost if another truncation was noticed since the write
-    /// began, because the truncation may have come after the write. `cuts_before` is the number of truncations noticed
-    /// before the write.
+    /// Records that `blocks` were written and that the file has at least `bytes` bytes. Blocks that another process had
+    /// cut off by truncating the file (lost blocks) are no longer lost once they are written again. They stay lost if
+    /// another truncation was noticed since the write began, because it may have come after the write. `cuts_before` is
+    /// the number of truncations that had been noticed before the write.
     pub(super) fn note_written(&self, blocks: Range<u64>, bytes: u64, cuts_before: u32) {
         if self.expected.load(Ordering::Relaxed) < bytes {
             self.expected.fetch_max(bytes, Ordering::SeqCst);

@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub enum Fault {
     /// The request fails with this error number of the system, and moves no bytes.
     Fail(i32),
-    /// The first attempt moves at most this many bytes. With O_DIRECT, this number must be a multiple of 512.
+    /// The first system call for the request transfers at most this number of bytes. With O_DIRECT, the number must be
+    /// a multiple of 512.
     Shorten(usize),
 }
 
@@ -31,7 +32,7 @@ struct Lines {
 }
 
 impl Script {
-    /// Creates a script without faults.
+    /// Creates a script that injects no faults into disk requests; faults can be added.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::default()
@@ -78,16 +79,16 @@ impl Script {
     }
 }
 
-/// A layer around another backend, which injects the faults of a [`Script`] into requests. It ends the requests that
-/// the script makes fail, and hands all others to the other backend.
+/// A backend that injects the faults of a [`Script`] into requests. Requests that the script makes fail end with an
+/// error. All other requests, some of them shortened, go to another backend, which this one wraps.
 pub struct Faults {
     inner: Arc<dyn Backend>,
     script: Arc<Script>,
 }
 
 impl Faults {
-    /// Returns a backend that injects the faults of `script` into requests. It ends the requests that the script makes
-    /// fail, and hands all others to `inner`.
+    /// Returns a backend that injects the faults of `script` into requests. Requests that the script makes fail end
+    /// with an error. All other requests, some of them shortened, go to `inner`.
     #[must_use]
     pub fn wrap(script: &Arc<Script>, inner: Arc<dyn Backend>) -> Arc<dyn Backend> {
         Arc::new(Self { inner, script: Arc::clone(script) })

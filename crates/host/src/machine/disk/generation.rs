@@ -1,23 +1,24 @@
-//! Counts of writes in flight, in two groups called generations: writes that began before a task started to wait, and
-//! later ones. The task waits for the first group alone.
+//! Counts of the writes in flight, kept apart in two generations: writes that began before a task started to wait, and
+//! writes that began later. The task waits only until the first generation has ended.
 
 use crate::machine::wait::WaitQueue;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Counts the writes under way, in two groups called generations. A thread can wait for all writes that have begun:
-/// later writes belong to the other generation, so the thread does not wait for them.
+/// Counters of the writes under way. The writes are divided into two groups, called generations. A thread can wait for
+/// all writes that have begun. It does not wait for later writes, because they belong to the other generation.
 #[derive(Debug, Default)]
 pub(super) struct Generations {
     /// The number of the generation to which new writes belong; its lowest bit selects the counter in `under_way`.
     current: AtomicU32,
     under_way: [AtomicU32; 2],
     ended: WaitQueue,
-    /// The lock that is held by the thread that waits for all writes of a generation to end.
+    /// The lock that a thread holds while it waits for the end of all writes of a generation.
     waiting: Mutex<()>,
 }
 
-/// The generation (one of two groups of writes under way) to which a write belongs: 0 or 1.
+/// One of the two groups, 0 and 1, into which the writes under way are divided. A thread can wait for all writes of one
+/// group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Generation(usize);
 
@@ -38,7 +39,7 @@ impl Generations {
         }
     }
 
-    /// Counts a write of the generation `own` as ended.
+    /// Records that a write has ended. `own` is its generation.
     pub(super) fn end(&self, own: Generation) {
         if self.under_way[own.0].fetch_sub(1, Ordering::SeqCst) == 1 {
             self.ended.wake();

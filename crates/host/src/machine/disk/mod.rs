@@ -81,7 +81,7 @@ pub enum Checks {
 pub(super) struct Disks {
     /// The devices, indexed by their numbers; `None` if the device was removed.
     table: boxcar::Vec<ArcSwapOption<Device>>,
-    /// Numbers in the table that no device has. The lock is held while a device is added.
+    /// Numbers of removed devices, which new devices get first. The lock is held while a device is added.
     free_numbers: Mutex<BTreeSet<u32>>,
     context: Arc<Context>,
     queue_depth: u32,
@@ -223,7 +223,8 @@ impl Disks {
         }
     }
 
-    /// Starts the held-back transfers for which no task waits, and then carries out those for which the caller waits.
+    /// Submits `transfers`, which a plug held back. First starts those for which no task waits; then carries out those
+    /// for which the calling thread waits.
     fn start_all(&self, transfers: Vec<Transfer>) {
         let (mut waited_for, others) = split(transfers, |transfer| is_waited_for(transfer.request()));
         others.into_iter().for_each(start);

@@ -29,8 +29,9 @@ fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
     PLUGGED.try_with(|plugged| look(&mut plugged.borrow_mut())).ok()
 }
 
-/// Begins to hold back this thread's requests to the disks of one machine, which `owner` identifies: it is the address
-/// of the machine's `Disks`. Returns `false` if the thread has a plug of another machine.
+/// Begins to hold back (plug) this thread's requests to the disks of one machine. `owner` identifies the machine: it is
+/// the address of the machine's `Disks`. Returns `false`, and holds nothing back, if the thread already holds back
+/// requests to the disks of another machine, or if the thread is ending.
 pub(super) fn begin(owner: usize) -> bool {
     with_plugged(|plugged| {
         let is_free = plugged.depth == 0 || plugged.owner == owner;
@@ -69,8 +70,8 @@ pub(super) fn hold(transfer: Transfer) -> Vec<Transfer> {
     })
 }
 
-/// Removes and returns the transfers that this thread's plug holds back for the disks at the address `owner`. Called
-/// when the thread is about to sleep.
+/// Returns the transfers that this thread's plug holds back for the machine `owner`, and removes them from the plug.
+/// The machine is identified by the address of its `Disks`. Called when the thread is about to sleep.
 #[inline]
 pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
     with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()

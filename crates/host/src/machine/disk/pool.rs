@@ -27,7 +27,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Makes a pool of `threads` threads, at least one.
+    /// Makes a pool of `threads` threads; if `threads` is 0, of one.
     ///
     /// # Errors
     /// When the system does not grant all of the threads.

@@ -5,7 +5,8 @@ use crate::machine::sys::Errno;
 use machine::{BLOCK_BYTES, IoError, Operation};
 use std::fmt;
 
-/// Largest number of consecutive attempts that may move no bytes before a request fails.
+/// Largest number of consecutive attempts at one request that move no bytes. After one more such attempt, the request
+/// fails.
 ///
 /// The system returns `EAGAIN` when it is short of memory for a moment, or when the thread that made the request ends.
 /// If a hundred attempts in a row move nothing, there is another cause, which will not go away.
@@ -19,7 +20,7 @@ pub enum Cause {
     Os(i32),
     /// The file ends earlier than the code that added the device expects: another process has truncated it.
     Truncated {
-        /// The end of the file, bytes.
+        /// Position at which the file ends, bytes.
         end: u64,
         /// The expected end of the file, bytes: the code that added the device knows that the file had at least this
         /// length.
@@ -29,13 +30,13 @@ pub enum Cause {
     NoProgress,
     /// The contents of a block differ from those that were last read from or written to it.
     Checksum {
-        /// The number of the first block that differs.
+        /// Number, on the device, of the first block whose contents differ from its checksum.
         block: u64,
     },
 }
 
 impl Cause {
-    /// Returns the error of the engine for this cause.
+    /// Returns the engine's error that corresponds to this cause.
     #[must_use]
     pub const fn as_io_error(self) -> IoError {
         match self {
@@ -73,10 +74,10 @@ pub(super) struct Extent {
     pub bytes: usize,
 }
 
-/// The present length of a file in the system, and the length that its owner expects.
+/// The length that the operating system now states for a file, and the length that the file's owner expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// The present length of the file in the system, bytes.
+    /// The length that the operating system now states for the file, bytes.
     pub now: u64,
     /// The expected length: the file has at least this number of bytes, unless another process has truncated it.
     pub expected: u64,
@@ -104,7 +105,7 @@ pub(super) enum Next {
     ZeroRest,
     /// Another attempt must move the bytes of the request that are left.
     Again,
-    /// Another attempt goes through the page cache of the kernel.
+    /// The same bytes are tried again through the page cache of the kernel, because the file refused O_DIRECT (EINVAL).
     Buffered,
     /// The request fails.
     Fail(Cause),
@@ -211,8 +212,8 @@ mod tests {
         let page = BLOCK_BYTES;
         let os = |errno| Fail(Cause::Os(errno));
         const ODD: u64 = 14 * PAGE - 512;
-        /// One case of this test: name, operation, ends of the file, results of the attempts, and the expected last
-        /// step and number of bytes moved.
+        /// One case of this test. Given are its name, the operation, the ends of the file, and the result of each
+        /// attempt. Expected are the step that follows the last attempt, and the number of bytes moved.
         type Row<'a> = (&'a str, Operation, Ends, &'a [Result<usize, Errno>], (Next, usize));
         let table: &[Row<'_>] = &[
             ("all at once", Read, LONG, &[Ok(4 * page)], (Done, 4 * page)),

@@ -10,9 +10,9 @@ const CONGESTED: u32 = 1 << 31;
 #[derive(Debug)]
 pub(super) struct Places {
     depth: u32,
-    /// Number of taken places at which congestion begins.
+    /// Number of taken places in the queue from which the queue counts as congested.
     congestion_on: u32,
-    /// Number of taken places below which congestion ends.
+    /// Number of taken places in the queue below which the queue no longer counts as congested.
     congestion_off: u32,
     taken: AtomicU32,
 }
@@ -24,8 +24,8 @@ impl Places {
         Self { depth, congestion_on, congestion_off, taken: AtomicU32::new(0) }
     }
 
-    /// Takes a place. Returns `Some(true)` if congestion begins with this place, `Some(false)` if it does not, and
-    /// `None` if no place is free.
+    /// Takes a place in the queue. Returns `Some(true)` if the queue thereby becomes congested, `Some(false)` if not,
+    /// and `None` if no place is free.
     pub(super) fn try_take(&self) -> Option<bool> {
         let take = |state: u32| {
             let taken = (state & !CONGESTED) + 1;

@@ -47,10 +47,11 @@ const BACKGROUND_IN_FLIGHT: usize = 4096 - 1;
 const BORROWED_ENTRIES: u32 = 64;
 /// Largest number of idle rings that are kept for the next borrower.
 const IDLE_RINGS_MAX: usize = 16;
-/// The user data that marks the read of the bell, the eventfd that wakes the background ring's thread.
+/// User data by which the completion of a read of the bell is recognised. The bell is the eventfd that wakes the
+/// background ring's thread.
 const BELL: u64 = u64::MAX;
-/// Interval at which a thread checks for completions of a ring that the system forbids it to enter. The thread cannot
-/// wait for them in the ring.
+/// Interval at which a thread checks for completions if the kernel refuses its calls of `io_uring_enter`, so that it
+/// cannot wait for completions by this call.
 const REFUSED_PAUSE: Duration = Duration::from_micros(50);
 /// Largest number of bytes that one system call moves. Linux: `MAX_RW_COUNT`.
 const RUN_BYTES_MAX: usize = 0x7fff_f000;
@@ -176,8 +177,8 @@ impl Background {
         assert!(rung.is_ok(), "an eventfd counts to 2^64: {rung:?}");
     }
 
-    /// Carries out transfers from the inbox on the background ring's thread until [`Rings`] is dropped. If the system
-    /// forbids the ring, falls back to a pool of threads.
+    /// Carries out transfers from the inbox on the background ring's thread until [`Rings`] is dropped. If the kernel
+    /// does not serve the ring (io_uring is not permitted), a pool of threads carries out the transfers instead.
     fn serve(&self, mut slots: Slots) {
         let _abort = AbortOnPanic::new();
         let mut bell_count = Box::new(0u64);
@@ -187,7 +188,7 @@ impl Background {
         }
     }
 
-    /// Carries out transfers from the inbox with the ring until [`Rings`] is dropped.
+    /// Takes transfers from the inbox and carries them out by the ring (io_uring), until [`Rings`] is dropped.
     ///
     /// # Errors
     /// The system's error number when the system does not serve the ring any more.
@@ -254,7 +255,8 @@ impl Background {
 struct Slots {
     ring: IoUring,
     /// Transfers in flight. A completion carries the index of its transfer in this vector. The vector never grows
-    /// beyond its first capacity, because the system reads the runs in its elements, which therefore must not move.
+    /// beyond its first capacity, so its elements do not move in memory. They must not move, because the kernel reads
+    /// the `iovec`s in them ([`InFlight`]).
     slots: Vec<Option<InFlight>>,
     free: Vec<usize>,
     in_flight: usize,
@@ -263,7 +265,7 @@ struct Slots {
     /// User data of the requests that the system has not taken yet, in order: those in the submission queue, and
     /// possibly one that is about to be pushed.
     unsubmitted: VecDeque<u64>,
-    /// Number of entries in the submission queue.
+    /// Number of entries that the submission queue held when this field was last updated.
     queued: usize,
     /// Completions that wait to be handled. The vector is a field so that its memory is reused.
     reaped: Vec<(u64, i32)>,
@@ -286,10 +288,10 @@ impl Slots {
         self.in_flight < self.slots.capacity()
     }
 
-    /// Carries out transfers, and returns when all are finished.
+    /// Carries out all of `transfers`, and returns when they are finished.
     ///
     /// # Errors
-    /// The unfinished transfers, when the system does not serve the ring any more.
+    /// When the system does not serve the ring any more. The error has the transfers that are not finished.
     fn run_all(&mut self, transfers: VecDeque<Transfer>) -> Result<(), Vec<Transfer>> {
         // A panic here ends the process: otherwise requests would stay in flight with no thread waiting for them.
         let _abort = AbortOnPanic::new();
@@ -314,8 +316,8 @@ impl Slots {
         Ok(())
     }
 
-    /// Gives up a ring that the system forbids. Waits for the requests that the system has already taken, and returns
-    /// the transfers that are not finished.
+    /// Gives up this ring, because the system does not serve it any more. Waits for the requests that the system has
+    /// already taken, and returns the transfers that are not finished.
     #[cold]
     fn abandon(&mut self) -> Vec<Transfer> {
         let mut left = Vec::new();

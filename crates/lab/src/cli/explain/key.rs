@@ -35,13 +35,14 @@ pub struct Known {
     about: String,
     /// The key's values, each with its meaning.
     values: Vec<(&'static str, String)>,
-    /// The key's range, its default, and the condition under which it is read.
+    /// The key's range and default, and the condition under which the key is read.
     limits: Vec<String>,
     /// The kind of files that set the key: `kernels`, `machines`, `experiments`.
     owners: &'static str,
-    /// The values of the key that files set, each with the files that set it and with the source of the value.
+    /// The different values to which files set the key. Each has the names of these files, and the source that the
+    /// first of them states for the value.
     by_value: Vec<Owned>,
-    /// Further keys to which the word that was asked for corresponds, besides `key`, with their meanings.
+    /// Other keys that match the word which the user asked for, besides `key`. Each comes with its meaning.
     also: Vec<(String, String)>,
 }
 
@@ -49,7 +50,7 @@ pub struct Known {
 struct Owned {
     value: String,
     owners: Vec<String>,
-    /// The source of the value in the first file of `owners`.
+    /// The source that the first file of `owners` states for the value.
     source: String,
 }
 
@@ -62,8 +63,8 @@ fn own(all: &mut Vec<Owned>, owner: &str, value: String, source: String) {
 }
 
 impl Known {
-    /// Returns the sentence that explains the word that was asked for. The sentence stands before the explanation of
-    /// the key. Returns none if the word is the key's name.
+    /// Returns the sentence about the word that the user asked for, which is printed before the explanation of the key:
+    /// the word's meaning, or the key that the word means. Returns `None` if the word is the key's name itself.
     fn asked(&self) -> Option<String> {
         let Self { asked, says, key, .. } = self;
         let asked = asked.as_ref()?;
@@ -73,7 +74,7 @@ impl Known {
         })
     }
 
-    /// Returns the explanation as a page.
+    /// Returns the explanation as an HTML page.
     pub fn page(&self) -> Page {
         let Self { key, about, values, limits, owners, by_value, also, .. } = self;
         let grid = |head: &[&str], lines: Vec<Vec<Cell>>| Grid {
@@ -191,7 +192,8 @@ fn of_name(asked: &str, named: &known_names::Known) -> Result<Known, Error> {
     Ok(Known { asked: Some(asked.to_owned()), says: Some(named.says.clone()), also, ..first })
 }
 
-/// Explains a counter of `/proc/vmstat` that simulations keep, with or without the name of a zone at its end.
+/// Explains `name` if it names a counter of `/proc/vmstat` that simulations keep; returns `None` for other names. A
+/// counter's name may have the name of a zone at its end. It then counts for this zone alone.
 fn of_counter(name: &str) -> Option<Known> {
     let (counter, about) =
         vmstat::described().find(|(known, _)| *known == name || counters::zone_of(name, known).is_some())?;
@@ -209,7 +211,7 @@ fn meaning(key: &str) -> String {
     }
 }
 
-/// Returns the key of kernels that is spelled most like `key`, if one is near.
+/// Returns the key of kernel files whose spelling is most like that of `key`, if one is similar enough.
 pub fn nearest(key: &str) -> Option<String> {
     let keys: Vec<String> = choice::all().map(Choice::path).collect();
     placed::nearest(key, keys.iter().map(String::as_str)).map(ToOwned::to_owned)
@@ -279,8 +281,8 @@ fn about_file(folder: &str, name: &str) -> String {
     .unwrap_or_default()
 }
 
-/// Explains a key of kernels: its meaning and its values. For each value, names the kernels that set it, and its
-/// source.
+/// Explains a key of kernel files: its meaning and its values. For each value, lists the kernels that set it, each with
+/// the source that its file states.
 fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     let Choice { section, key, values, .. } = choice;
     let mut by_value = Vec::new();
@@ -306,7 +308,8 @@ fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     })
 }
 
-/// Explains a key of machines: its meaning, and the value in each machine with its origin.
+/// Explains a key of machine files: its meaning, and for each machine the value of the key and the origin of this
+/// value.
 fn of_machines(path: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("machines") {
@@ -319,7 +322,7 @@ fn of_machines(path: &str) -> Result<Option<Known>, Error> {
     Ok(known(OF_MACHINE, path, meanings::of_machine(path), "machines", by_value))
 }
 
-/// Explains a parameter of workloads: its meaning, and the value in each experiment.
+/// Explains a workload's parameter `param`: its meaning, and its value in each experiment.
 fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("experiments") {
@@ -343,8 +346,8 @@ fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     Ok(known(OF_PARAMS, param, (!about.is_empty()).then_some(about), "experiments", by_value))
 }
 
-/// Explains the key `path` of machines or experiments. Returns none if no file sets the key and its meaning (`about`)
-/// is unknown.
+/// Explains the key `path` of machine files or experiments' files (`owners`). `about` is the key's meaning, if known.
+/// Returns `None` if the meaning is unknown and no file sets the key.
 fn known(prefix: &str, path: &str, about: Option<String>, owners: &'static str, by_value: Vec<Owned>) -> Option<Known> {
     if about.is_none() && by_value.is_empty() {
         return None;

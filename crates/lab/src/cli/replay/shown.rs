@@ -38,14 +38,16 @@ pub struct Shown<'a> {
     requests: u64,
     warm_up: u64,
     objects: u64,
-    /// The number to which a size given as a share refers: that of all pages, objects or bytes of the trace.
+    /// The cache size that counts as 100 %: the number of all pages, objects or bytes of the trace, depending on
+    /// `unit`.
     whole: u64,
-    /// The sampling rate, and the numbers of requests and objects of the sample.
+    /// The sampling rate, and the numbers of requests and objects of the sample; `None` if the whole trace was
+    /// replayed.
     sampled: Option<(f64, u64, u64)>,
 }
 
 impl<'a> Shown<'a> {
-    /// Prepares results to be shown.
+    /// Turns the results of a replay into the lines and totals that the report shows.
     pub fn new(name: &'a str, kind: Kind, unit: Unit, results: &Results, sizes: &'a [Size]) -> Self {
         match results {
             Results::All(report) => {
@@ -89,7 +91,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Returns the lines of each policy: a line for each size.
+    /// Returns an iterator over the policies. It yields the lines of a policy, one for each cache size.
     fn policies(&self) -> impl Iterator<Item = &[Line]> {
         self.lines.chunks(self.sizes.len().max(1))
     }
@@ -110,7 +112,8 @@ impl<'a> Shown<'a> {
             .min_by(|a, b| ratio(a).unwrap_or(1.0).total_cmp(&ratio(b).unwrap_or(1.0)))
     }
 
-    /// Returns the result in a few sentences.
+    /// Returns a sentence that names the policy with the fewest misses, at the middle one of the cache sizes, and
+    /// compares it with LRU and with the optimum. The text is empty if no policy was replayed.
     fn answer(&self) -> String {
         // The size in the middle of the list stands for all.
         let size = self.sizes.len() / 2;
@@ -171,7 +174,8 @@ impl<'a> Shown<'a> {
         notes
     }
 
-    /// Returns a table of one ratio, with a line for each policy and a column for each size.
+    /// Returns a table of the miss ratio that `ratio` selects, with a line for each policy and a column for each size
+    /// of the caches.
     fn grid(&self, ratio: impl Fn(&Line) -> Option<Ratio>) -> Grid {
         let head = self.sizes.iter().enumerate().map(|(n, size)| {
             let name = match size {
@@ -200,8 +204,8 @@ impl<'a> Shown<'a> {
         Grid { keys: 1, head, lines: lines.collect(), texts: vec![0] }
     }
 
-    /// Returns whether the miss ratio of bytes differs from the miss ratio of requests. The two are equal if all
-    /// objects have one size.
+    /// Returns whether, for at least one cache, the miss ratio by bytes differs from the miss ratio by requests. The
+    /// two are equal if all objects have one size.
     fn tells_bytes(&self) -> bool {
         let differ = |line: &Line| line.bytes.is_some_and(|bytes| (bytes.value - line.misses.value).abs() > 1e-9);
         self.lines.iter().any(differ)
@@ -278,7 +282,7 @@ impl<'a> Shown<'a> {
         panels
     }
 
-    /// Returns all lines, each with the name of its size.
+    /// Returns all lines, each with the name of the cache size for which the line has the results.
     fn named(&self) -> impl Iterator<Item = (String, &Line)> {
         self.policies().flat_map(|lines| self.sizes.iter().map(|size| size.name()).zip(lines))
     }
@@ -349,7 +353,7 @@ fn percent(ratio: Ratio) -> String {
     ratio.error.map_or(value.clone(), |error| format!("{value} ±{:.2}", error * 100.0))
 }
 
-/// Returns a number with commas between thousands.
+/// Returns a number in decimal, with a comma between each two groups of three digits.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -5,9 +5,9 @@ use ::trace::request::{Kind, PAGE_BYTES};
 /// The size of a cache, as the user gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// This share of all different pages or objects of the trace, or of their bytes.
+    /// The size is this share of the trace's distinct pages or objects, or of the sum of their bytes.
     Share(f64),
-    /// This number of pages or objects.
+    /// The size is this number of pages or objects.
     Number(u64),
     /// The size is this number of bytes.
     Bytes(u64),
@@ -20,12 +20,13 @@ pub enum Unit {
     Pages,
     /// Objects. Each object counts as one, whatever its size.
     Objects,
-    /// Bytes of objects.
+    /// Bytes. Each object counts as its size in bytes.
     Bytes,
 }
 
 impl Unit {
-    /// Returns the unit in which caches with these sizes are counted, for a trace of this kind.
+    /// Returns the unit in which a replay counts the sizes of its caches, `sizes`, for a trace of the kind `kind`.
+    /// Fails for a trace of objects if some sizes are in bytes and others are numbers of objects.
     pub fn of(sizes: &[Size], kind: Kind) -> Result<Self, String> {
         let has = |wanted: fn(&Size) -> bool| sizes.iter().any(wanted);
         match kind {
@@ -38,7 +39,7 @@ impl Unit {
         }
     }
 
-    /// Returns the word for what a cache holds.
+    /// Returns the plural of this unit's name, such as `pages`, for reports.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Pages => "pages",
@@ -58,7 +59,7 @@ impl Size {
         }
     }
 
-    /// Returns the size in the form in which a user may give it.
+    /// Returns the size as text that the command line also accepts: `10%`, `1000`, `64M`.
     pub fn name(self) -> String {
         match self {
             Self::Share(share) => format!("{}%", rounded(share * 100.0)),
@@ -77,7 +78,8 @@ fn rounded(number: f64) -> f64 {
     (number * 1e4).round() / 1e4
 }
 
-/// Parses a share in percent.
+/// Parses a share such as `5%`, and returns it as a fraction (0.05). Returns `None` if the text is no number from 0 to
+/// 100 with `%`.
 pub fn parse_share(text: &str) -> Option<f64> {
     let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
     (0.0..=100.0).contains(&percent).then_some(percent / 100.0)

@@ -1,4 +1,4 @@
-//! Reads a trace once, for all caches.
+//! Reads the trace of a replay once. The requests are kept in memory, and replayed for every cache.
 
 use super::Results;
 use crate::cli::End;
@@ -41,7 +41,8 @@ enum Which {
     Sample(Sample),
 }
 
-/// The keys and sizes of some requests, which are added together.
+/// A batch of requests: the keys and sizes of the objects that they access, or the keys of the pages that they access.
+/// The whole batch is added to the sink in one call.
 #[derive(Default)]
 struct Batch {
     keys: Vec<u64>,
@@ -49,7 +50,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds the pages of a request, or its object. Leaves out requests that access nothing.
+    /// Adds a request to the batch: the keys of the pages that it accesses, or the key and size of the object that it
+    /// accesses. Leaves out requests that access nothing.
     fn push(&mut self, kind: Kind, request: &Request) {
         if !request.operation.is_access() {
             return;
@@ -80,7 +82,7 @@ impl Into {
 }
 
 impl<'a> Reader<'a> {
-    /// Opens a trace. If `sampling` is given, only a sample of its requests is loaded.
+    /// Opens the trace that `source` names. With `sampling`, only the requests of a sample of objects are loaded.
     pub fn open(source: &'a SourceOptions, sampling: Option<Sampling>) -> Result<Self, End> {
         let SourceOptions { file, from, .. } = source;
         // A trace that was converted is read in place, and from a pipe by way of a file.
@@ -98,7 +100,7 @@ impl<'a> Reader<'a> {
         Ok(Self { input, name: file, into })
     }
 
-    /// Returns what the requests address.
+    /// Returns the kind of the trace: requests for ranges of bytes, or for whole objects.
     pub fn kind(&self) -> Kind {
         match &self.input {
             Input::Own(trace) => trace.kind(),
@@ -106,7 +108,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the trace to its end. Also returns a failure if more than 1 % of it was not understood.
+    /// Reads the trace to its end and returns it. The second value is a failure if more than 1 % of the trace's lines
+    /// or records could not be understood.
     pub fn read(mut self) -> Result<(Loaded, Result<(), End>), End> {
         let (kind, name) = (self.kind(), self.name.display().to_string());
         let refused = |why: Refused| End::Failed(format!("{name}: {why}"));
@@ -139,7 +142,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Loaded {
-    /// Returns what the requests address.
+    /// Returns the kind of the trace: requests for ranges of bytes, or for whole objects.
     pub const fn kind(&self) -> Kind {
         self.kind
     }

@@ -9,7 +9,7 @@ use report::grid::{self, Grid};
 use report::html::{Chart, Page, Part, Section};
 use report::plot::lines::{Lines, Panel, Plot};
 
-/// A trace with its description.
+/// A trace, its name, and a summary of it in numbers.
 pub struct Described<'a> {
     /// The summary of the trace, in numbers.
     pub info: &'a Info,
@@ -25,11 +25,11 @@ const SIZES: [u64; 8] = [10, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const FILES: usize = 10;
 /// Largest number of characters that are shown of a file's name. Of a longer name, only the end is shown.
 const NAME: usize = 60;
-/// Largest number of intervals in the text. Pictures and pages show all intervals.
+/// Largest number of time intervals that the text lists. Pictures and pages show all intervals.
 const LINES: usize = 10;
 
 impl Described<'_> {
-    /// Returns the word for what a cache of this trace holds: `pages` or `objects`.
+    /// Returns the noun for the items of this trace that a cache would hold: `pages` or `objects`.
     const fn objects(&self) -> &'static str {
         match self.info.kind {
             Kind::Ranges => "pages",
@@ -37,7 +37,8 @@ impl Described<'_> {
         }
     }
 
-    /// Returns the description in two or three sentences.
+    /// Returns up to three sentences about the trace: its requests and accesses, the misses of a small LRU cache, and
+    /// the popularity of its pages or objects.
     fn answer(&self) -> String {
         let (info, objects) = (self.info, self.objects());
         if info.accesses == 0 {
@@ -83,7 +84,7 @@ impl Described<'_> {
         text
     }
 
-    /// Returns the whole description as a page.
+    /// Returns the whole description of the trace as an HTML page with charts.
     pub fn page(&self) -> Page {
         let mut page = self.page_of(usize::MAX);
         let charts = |plots: Vec<Plot>| {
@@ -179,8 +180,8 @@ impl Described<'_> {
         parts
     }
 
-    /// Returns the end of interval number `interval` of `of`, in seconds. If the trace has no times, returns it in
-    /// percent of all requests.
+    /// Returns the time, s, at which interval number `interval` (from 0) ends, if the trace is divided into `of` equal
+    /// intervals. If the trace has no times, returns the percentage of all requests up to that end.
     fn end_of(&self, interval: usize, of: usize) -> f64 {
         let whole = if self.info.duration_us > 0 { self.info.duration_us as f64 / 1e6 } else { 100.0 };
         whole * (interval + 1) as f64 / of as f64
@@ -366,7 +367,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// Returns a share in percent.
+/// Returns a share as text: its percentage with one decimal, without a sign.
 fn percent(share: f64) -> String {
     format!("{:.1}", share * 100.0)
 }

@@ -45,7 +45,8 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     out.write(|out| synth.write(out).map_err(|Wrong { what, .. }| io::Error::other(what)))
 }
 
-/// Parses one size, or the smallest and the largest.
+/// Parses one size, or two sizes joined by a `-`. Returns the smallest and the largest size; the two are equal if there
+/// is one.
 fn parse_sizes(text: &str) -> Result<(u64, u64), String> {
     let (least, most) = text.split_once('-').unwrap_or((text, text));
     Ok((synth::number(least)?, synth::number(most)?))

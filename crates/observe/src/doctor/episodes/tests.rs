@@ -1,4 +1,5 @@
-//! Tests that spans of any length are found, and that a moment is no span.
+//! Tests of episodes: a rule that holds for a part of a log, however long, is reported with the lines of this part. A
+//! single moment is no episode.
 
 use super::*;
 use crate::doctor::course::Extent;
@@ -14,7 +15,8 @@ fn course(lines: impl IntoIterator<Item = (f64, f64)>) -> Course {
     lines.into_iter().enumerate().map(interval).collect()
 }
 
-/// Returns what the rule for thrashing finds in a course: its sentence, and the spans for which it holds.
+/// Diagnoses a recorded course of samples. Returns the finding `anonymous-thrashing`, if there is one: its sentence,
+/// and the part of the course for which it holds, which is `None` for the whole course.
 fn found(course: Course) -> Option<(String, Option<When>)> {
     let diagnosis = Diagnosis::of_patient(&Patient::of_course("v", course));
     let finding = diagnosis.findings.into_iter().find(|it| it.cause == "anonymous-thrashing")?;

@@ -18,8 +18,8 @@ pub const FREE_MIN_MIB: f64 = 64.0;
 /// Smallest free memory, MiB, in which a huge page should be free: as much as 128 huge pages.
 pub const FREE_FOR_HUGE_MIN_MIB: f64 = 256.0;
 
-/// If less than this share of the free pages, percent, is in blocks of a given order or higher, there are hardly any
-/// such blocks: one or two requests would take them all.
+/// Percentage of the free pages. If blocks of a given order or higher have fewer pages than this, such blocks are
+/// scarce: one or two requests would take them all.
 pub const BLOCKS_MIN: f64 = 0.1;
 
 /// Returns whether a zone is the zone DMA: the first 16 MiB, which are kept for old devices. Requests that are not for

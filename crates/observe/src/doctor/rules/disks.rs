@@ -1,4 +1,4 @@
-//! Rules about disks that are too slow for their requests.
+//! Rules by which the doctor finds disks that are too slow for their requests.
 
 use super::{RATE_MIN, Said, figure, if_known};
 use crate::doctor::signs::{Disk, Signs};

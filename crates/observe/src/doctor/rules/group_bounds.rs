@@ -1,4 +1,4 @@
-//! Rules about what happens at a cgroup's `memory.high` and `memory.low`, and the answers of all rules by cgroup.
+//! Rules about events at a cgroup's `memory.high` and `memory.low`; and for each cgroup, the answers of all rules.
 
 use super::groups::{GROUP_WAITED_MIN, capitalized};
 use super::{Ask, RATE_MIN, Rule, Said, figure, groups, how_often, if_known, mib, percent};
@@ -25,7 +25,7 @@ fn each(signs: &Signs) -> impl Iterator<Item = (&str, &Signs)> {
     own.into_iter().chain(others)
 }
 
-/// Returns whether a limit or the protection of at least one cgroup is known.
+/// Returns whether the input states the bounds (limits and protection) of at least one cgroup.
 pub(super) fn are_known(signs: &Signs) -> bool {
     each(signs).any(|(_, group)| group.bounds.is_some())
 }
@@ -59,8 +59,8 @@ impl Met<'_> {
     }
 }
 
-/// Returns the cgroup with the worst events, and a sentence that names the other cgroups after the words `others`.
-/// Returns none if there are no events.
+/// Returns the cgroup with the worst events, and a sentence about the other cgroups: the text `others`, followed by
+/// their names. The sentence is empty if there are no other cgroups. Returns none if `met` is empty.
 fn worst<'s>(mut met: Vec<Met<'s>>, others: &str) -> Option<(Met<'s>, String)> {
     met.sort_by(|a, b| (b.is_felt, b.events).partial_cmp(&(a.is_felt, a.events)).unwrap_or(std::cmp::Ordering::Equal));
     let rest: Vec<&str> = met.iter().skip(1).map(|it| it.name).collect();
@@ -232,7 +232,7 @@ fn beside(signs: &Signs, name: &str) -> String {
 pub struct OfGroup {
     /// The cgroup's name.
     pub group: String,
-    /// The names of the illnesses and notices that the rules about cgroups found.
+    /// Names of the findings (illnesses and notices) of the rules about cgroups, for this cgroup.
     pub causes: Vec<&'static str>,
 }
 
@@ -358,8 +358,8 @@ mod tests {
         assert!(findings(&none).is_empty());
     }
 
-    /// Returns the files of two cgroups, a server and a backup. Pages of the server were reclaimed `low` times although
-    /// `memory.low` protected them.
+    /// For a test: returns the text of the cgroup files of two cgroups, `srv` and `backup`. `memory.low` of `srv`
+    /// protects it, but pages were reclaimed from it `low` times in spite of this. It has `refaults` refaults.
     fn protected(low: u64, refaults: u64) -> String {
         format!(
             "srv/memory.events:low {low}\nsrv/memory.events:high 0\nsrv/memory.low:{}\nsrv/memory.current:{}\n\

@@ -4,21 +4,21 @@ use super::{FREE_MUCH, RATE_MIN, REFAULT_MIN, Said, figure, if_known, ill, perce
 use crate::doctor::signs::Signs;
 use crate::doctor::{Finding, Weight};
 
-/// If some task of a cgroup waits for memory (PSI) for at least this share of time, percent, the cgroup's limit counts
-/// as harmful.
+/// Share of time, percent, from which a cgroup's limit counts as harmful. In this time, at least one task of the cgroup
+/// waits for memory (PSI `some`).
 pub(super) const GROUP_WAITED_MIN: f64 = 1.0;
 
-/// For cgroups that do not count refaults: smallest number of refaults of the computer, per 100 major faults of the
-/// cgroup, at which these faults count as reads of reclaimed pages. With fewer refaults, the faults count as those of a
-/// starting program.
+/// Smallest number of refaults on the whole computer for each 100 major faults of a cgroup, for a cgroup that does not
+/// count its own refaults. From this number on, the cgroup's major faults count as reads of pages that were reclaimed
+/// before. Below it, they count as first reads, as of a program that starts.
 const BACKED_MIN: f64 = 50.0;
 
 /// Free share of a cgroup's limit, percent, below which the cgroup counts as being at its limit now. The free part is
 /// small but not 0, since the reclaim of a cgroup frees a few dozen pages at a time.
 const GROUP_FREE_MIN: f64 = 2.0;
 
-/// Smallest number of refaults since a cgroup was made that counts as thrashing: 29 MiB, or five minutes at
-/// [`RATE_MIN`].
+/// Number of refaults from which a cgroup counts as thrashing, if only its total since it was created is known. As
+/// pages, the number is 29 MiB. It is reached in five minutes at [`RATE_MIN`].
 const REFAULTS_MADE_MIN: f64 = RATE_MIN * 300.0;
 
 /// Largest number of cgroups that a finding names.
@@ -83,13 +83,14 @@ fn is_below(name: &str, above: &str) -> bool {
     name.strip_prefix(above).is_some_and(|rest| rest.starts_with('/') && rest.len() > 1)
 }
 
-/// Returns words for a cgroup within a sentence: `the cgroup` and its name. A cgroup from saved files has no name, only
-/// words such as `the cgroup of these files`, which are returned unchanged.
+/// Returns the words for a cgroup within a sentence: `the cgroup NAME`. For a cgroup from saved files, which has no
+/// name, `name` already is such words (`the cgroup of these files`) and is returned unchanged.
 pub(super) fn called(name: &str) -> String {
     if name.starts_with("the ") { name.to_owned() } else { format!("the cgroup {name}") }
 }
 
-/// Returns words for a cgroup at the beginning of a sentence, as [`called`] does, but with a capital.
+/// Returns the words for a cgroup at the beginning of a sentence: `The cgroup NAME`. See [`called`] for words within a
+/// sentence.
 pub(super) fn capitalized(name: &str) -> String {
     let called = called(name);
     format!("T{}", called.strip_prefix('t').unwrap_or(&called))
@@ -100,14 +101,14 @@ fn own<'s>(signs: &'s Signs, name: &str) -> Option<&'s Signs> {
     if signs.group.is_some() { Some(signs) } else { signs.groups.get(name) }
 }
 
-/// Returns whether the counters of the cgroup `name` are totals since the cgroup was made, because there is only one
-/// copy of them.
+/// Returns whether the counters of the cgroup `name` are totals since the cgroup was made. This is so if the input has
+/// only one copy of its `memory.stat`, so that no growth can be computed.
 pub(super) fn is_since_made(signs: &Signs, name: &str) -> bool {
     own(signs, name).is_some_and(|group| group.is_since_start)
 }
 
-/// Returns whether there is a cgroup whose signs come from a single copy of its `memory.stat`, so that they count since
-/// the cgroup was made.
+/// Returns whether the input has a single copy of `memory.stat` for at least one cgroup. The counters of such a copy
+/// count since the cgroup was made, not over a period.
 pub(super) fn is_made_known(signs: &Signs) -> bool {
     let has_stat = |group: &Signs| group.is_since_start && group.major_faults.is_some();
     signs.group.is_some() && has_stat(signs) || signs.groups.values().any(has_stat)
@@ -253,8 +254,8 @@ pub(super) fn group_thrashing(signs: &Signs) -> Said {
     Ok(ill("group-thrashing", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// Finds cgroups that reached their memory limit. This is only a notice if none of their tasks waits for memory, or if
-/// the limit was reached only in the past.
+/// Finds cgroups that reached their memory limit. The finding is a notice instead of an illness if none of their tasks
+/// waits for memory, or if the limit was reached only in the past.
 pub(super) fn cgroup_limit(signs: &Signs) -> Said {
     let at_limit = signs.at_limit.as_ref().ok_or("counts of cgroups at their limits")?;
     let mut hit: Vec<(&String, &f64)> = at_limit.iter().filter(|(_, times)| **times > 0.0).collect();

@@ -16,7 +16,7 @@ const TOLD_MAX: usize = 3;
 /// Largest number of process names that a sentence lists.
 const NAMES_MAX: usize = 3;
 
-/// A use of memory is named if it takes at least this share of memory, percent.
+/// Smallest share of memory, percent, that a use of memory must have to be named in a finding.
 const HOLDER_MIN: f64 = 10.0;
 
 /// Sentences about a kernel log, and the figures that support them.
@@ -24,7 +24,7 @@ const HOLDER_MIN: f64 = 10.0;
 pub struct Told {
     /// The sentences about the kernel log.
     pub sentences: Vec<String>,
-    /// The figures that support the sentences.
+    /// The figures that support the sentences about the kernel log.
     pub figures: Vec<Evidence>,
     /// Number of processes that were killed according to the log.
     pub kills: usize,
@@ -130,7 +130,8 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     vec![said, how.to_owned()]
 }
 
-/// Groups reports of failed requests that have the same reason, so that the same sentences fit all reports of a group.
+/// Sorts the kernel's reports of failed requests into groups, so that the same sentences are true of all reports in a
+/// group. Reports of one group agree in their kind, order, zones and cgroup limit, and in the reason for the failure.
 /// The largest group comes first.
 fn alike<'a>(reports: &[&'a Report]) -> Vec<Vec<&'a Report>> {
     let mut groups: Vec<(String, Vec<&Report>)> = Vec::new();
@@ -248,7 +249,8 @@ fn has_nodes(report: &Report) -> bool {
     report.zones.iter().any(|zone| zone.node != report.zones[0].node)
 }
 
-/// Returns words for the zones that the request may use, with the word `alone` if memory is free in other zones.
+/// Returns words that name the zones that the request `want` may use, such as `zone DMA alone`. The word `alone` is
+/// there only if other zones have free memory.
 fn alone(want: &Want<'_>) -> String {
     let names = zone_names(want.rooms.iter().map(|room| room.zone), has_nodes(want.report));
     let several = if want.rooms.len() == 1 { "" } else { "s" };
@@ -256,8 +258,8 @@ fn alone(want: &Want<'_>) -> String {
     format!("zone{several} {names}{alone}")
 }
 
-/// Returns words that name the zones with free memory which the request may not use, and the reason why it may not.
-/// Empty if there are no such zones.
+/// Returns words that name the zones that have free memory but that the request may not use, and the reason, such as a
+/// cpuset. Returns an empty text if there are no such zones.
 fn closed(want: &Want<'_>) -> String {
     if want.elsewhere.is_empty() {
         return String::new();
@@ -483,8 +485,8 @@ fn holders(want: &Want<'_>) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Memory was: {}.", parts.join(", ")))
 }
 
-/// Returns a sentence that advises what to do next about a request that failed for this reason; none if there is no
-/// advice.
+/// Returns a sentence that advises what to do about a failed request. The advice depends on the reason of the failure,
+/// `want.why`. Returns none if there is no advice.
 fn next(want: &Want<'_>) -> Option<&'static str> {
     let is_of_node = |zone: &&&ZoneReport| want.report.nodes.as_ref().is_some_and(|nodes| !nodes.contains(&zone.node));
     match want.why {
@@ -505,7 +507,8 @@ fn next(want: &Want<'_>) -> Option<&'static str> {
     }
 }
 
-/// Returns a sentence on the process with the most memory. Processes of the same name count as one.
+/// Returns a sentence about the process that had the most memory and swap when memory was exhausted. Processes with the
+/// same name are added up. Returns `None` if the report shows no process with memory.
 fn largest(report: &Report) -> Option<String> {
     let page_kib = report.page_kib();
     let mut by_name: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();

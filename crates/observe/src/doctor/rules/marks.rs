@@ -1,4 +1,4 @@
-//! Rules about marks that keep memory free although programs need it.
+//! Rules about watermarks of zones that are so high that they keep memory free although programs need it.
 
 use super::{FREE_MUCH, RATE_MIN, Said, figure, if_known, ill, mib, percent};
 use crate::doctor::signs::{Signs, Zone, need};
@@ -51,8 +51,8 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
 
-/// If the pages in swap are at least this share of memory, percent, programs are taken to need the memory that the
-/// marks keep free.
+/// Smallest amount of memory in swap, as a percentage of all memory, from which the rule assumes that programs need the
+/// memory that the watermarks keep free.
 const IN_SWAP_MIN: f64 = 1.0;
 
 /// Returns the number of pages that the high marks keep free. The marks are those of the zones, or, if these are
@@ -62,9 +62,9 @@ fn kept(signs: &Signs) -> Option<f64> {
     if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
 }
 
-/// Returns `true` if it is known how much memory the marks keep free, but unknown for how long the computer was
-/// observed or how much kswapd scanned. The input is then about a moment, and [`marks_keep_much`] is asked instead of
-/// [`marks_too_high`].
+/// Returns `true` if `signs` describe memory only at one moment: they state how much memory the marks keep free, but
+/// not both the length of the observation and the number of pages that kswapd scanned. The rule [`marks_keep_much`]
+/// then replaces the rule [`marks_too_high`].
 pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
     let is_moment = signs.elapsed_s.is_none() || signs.kswapd.scanned.is_none();
     is_moment && kept(signs).is_some() && signs.usage.as_ref().is_some_and(|usage| usage.total().is_some())

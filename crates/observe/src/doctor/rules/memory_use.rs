@@ -12,11 +12,11 @@ use crate::doctor::{Finding, Weight};
 /// Share of memory, percent, below which available memory (`MemAvailable`) counts as scarce.
 pub const SCARCE_MAX: f64 = 20.0;
 
-/// Share of memory, percent, below which available memory (`MemAvailable`) counts as nearly none. The marks, at which
-/// kswapd reclaims, are a few percent of memory.
+/// Share of memory, percent, below which available memory (`MemAvailable`) counts as nearly exhausted. The watermarks,
+/// at which kswapd reclaims, are a few percent of memory.
 pub const SHORT_MAX: f64 = 5.0;
 
-/// A use of memory that reclaim cannot take, such as page tables.
+/// A use of memory, such as page tables, whose pages reclaim cannot free.
 struct Holder {
     cause: &'static str,
     /// The name of this use of memory in reports. The name is that of a line of `/proc/meminfo`.
@@ -28,11 +28,11 @@ struct Holder {
     is_kernels: bool,
     /// The rest of the finding's sentence, which begins with a share such as `72 % of memory (46270 MiB) `.
     is_what: &'static str,
-    /// A sentence on the next step that is suggested to the user.
+    /// A sentence that suggests to the user what to do next.
     next: &'static str,
 }
 
-/// All uses of memory that reclaim cannot take.
+/// The uses of memory that reclaim cannot free.
 ///
 /// A use is reported if its share of memory is far above the normal one: unreclaimable slab takes 1 to 5 % on a server,
 /// more on a small computer with many devices. Page tables take 0.2 % of mapped memory, so 5 % are 25 times the normal
@@ -172,8 +172,8 @@ pub fn is_alone(signs: &Signs) -> bool {
     is_told && !is_known(signs)
 }
 
-/// Reports the largest slab caches and processes. This rule is asked only if the size of memory is unknown, so that the
-/// share of memory that they take cannot be computed.
+/// Reports the largest slab caches and the largest processes. `doctor` applies this rule only if the size of memory is
+/// unknown: then the share of memory that each takes cannot be computed.
 pub fn largest(signs: &Signs) -> Said {
     let list = |all: &[(String, f64)]| {
         let sum: f64 = all.iter().map(|(_, pages)| pages).sum();
@@ -285,7 +285,7 @@ mod tests {
         Signs { usage: Some(Usage::at(MemoryUse::of_meminfo(&meminfo).unwrap())), swap, ..Signs::default() }
     }
 
-    /// The text of `/proc/meminfo` on a healthy desktop with 16 GiB at work.
+    /// The text of `/proc/meminfo` on a desktop computer with 16 GiB of memory that is in use and not short of memory.
     const HEALTHY: &str = "\
 MemTotal:       16266448 kB
 MemFree:         1180508 kB
@@ -321,8 +321,8 @@ Hugepagesize:       2048 kB
 Hugetlb:               0 kB
 ";
 
-    /// Returns the signs of the text [`HEALTHY`] with other values. Each of `lines` has the name of a line and its new
-    /// value, KiB.
+    /// Reads the counters and levels (signs) from [`HEALTHY`], a text of `/proc/meminfo`, in which some values are
+    /// replaced. Each of `lines` has the name of a line and its new value, KiB.
     fn with(lines: &[(&str, u64)]) -> Signs {
         let mut text = HEALTHY.to_owned();
         for (name, value) in lines {

@@ -11,12 +11,12 @@ use crate::doctor::{Evidence, Finding, Weight};
 /// programs need all memory, reclaim keeps only a few percent of page cache.
 pub const CACHE_LARGE_MIN: f64 = 25.0;
 
-/// Share of memory, percent, below which page cache counts as small, since programs have nearly all memory.
+/// Share of memory, percent. Page cache below this share counts as small: programs have nearly all memory.
 pub const CACHE_SMALL_MAX: f64 = 10.0;
 
-/// Shortest time, s, in which the page cache would be emptied if pages left it as fast as pages are swapped in. If the
-/// time is at least this long, the cache may count as large, since it has pages that are used less than the pages of
-/// programs. The constant is used only if the size of memory is unknown.
+/// If the page cache were emptied at the rate at which pages are swapped in, it would last for some time. From this
+/// many seconds on, the cache may count as large: it then has pages that are used less than the pages of programs. Only
+/// used if the size of memory is unknown.
 const CACHE_LASTS_S: f64 = 60.0;
 
 /// Largest `vm.swappiness` that cannot be the reason for swapping, since reclaim then clearly prefers file pages.
@@ -27,15 +27,15 @@ struct Exchange {
     come: f64,
     left: f64,
     rate: f64,
-    /// True if the traffic is an illness even when pages of zeroes, which cost no I/O, are not counted.
+    /// True if this traffic with swap is an illness even when pages of zeroes, which cost no I/O, are left out of it.
     is_ill: bool,
-    /// True if the traffic is an illness when pages of zeroes, which cost no I/O, are counted, too. If only this field
-    /// is `true`, the finding is a notice.
+    /// True if the traffic is an illness when pages of zeroes, which cost no I/O, are also counted. If `is_felt` is
+    /// true and `is_ill` is false, the finding is only a notice.
     is_felt: bool,
 }
 
-/// Measures the traffic with swap. It is an illness if anonymous pages come back from swap while other pages leave
-/// memory for them.
+/// Measures the traffic between memory and swap. The traffic is an illness if anonymous pages come back from swap, and
+/// other pages have to leave memory meanwhile.
 fn exchange(signs: &Signs) -> Result<Exchange, String> {
     let (come, left) = (need(signs.swapped_in, "pswpin")?, need(signs.swapped_out, "pswpout")?);
     // A page of zeroes costs a fault, but neither a write nor a read. Alone such pages are no illness, and they do not
@@ -58,8 +58,8 @@ fn exchange(signs: &Signs) -> Result<Exchange, String> {
     Ok(Exchange { come, left, rate: come / seconds, is_ill, is_felt })
 }
 
-/// Returns by how many pages free memory and page cache together shrank over the observed period. They shrink if pages
-/// that come back from swap fill free memory.
+/// Returns the number of pages by which the sum of free memory and page cache shrank over the observed period. The sum
+/// shrinks if pages that are swapped in fill free memory.
 fn filled(signs: &Signs) -> Option<f64> {
     let usage = signs.usage.as_ref()?;
     let room = |now: &crate::doctor::MemoryUse| Some(now.free? + now.files().unwrap_or(0.0));
@@ -84,8 +84,8 @@ enum Beside {
     Unknown,
 }
 
-/// Returns how large the page cache is while pages of programs are swapped, and the smallest number of its pages over
-/// the period. `rate` is the number of pages swapped in per second.
+/// Returns how large the page cache is while pages of programs are in swap, and the smallest size of the page cache in
+/// the period, pages. `rate` is the number of pages swapped in per second.
 fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     let Some((usage, files)) = signs.usage.as_ref().and_then(|usage| Some((usage, usage.least_files.files()?))) else {
         return (Beside::Unknown, None);
@@ -106,8 +106,8 @@ fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     (how, Some(files))
 }
 
-/// Returns whether much memory is free all the time. If the size of memory is unknown, this means that all pages in
-/// swap would fit into the free memory.
+/// Returns whether much memory is free all the time. If the size of memory is unknown, returns whether the free memory
+/// is always large enough for all pages in swap.
 #[must_use]
 pub fn is_much_free(signs: &Signs) -> bool {
     let least = || signs.usage.as_ref()?.least.free;
@@ -273,8 +273,8 @@ pub(super) fn swap_beside_cache(signs: &Signs) -> Said {
     Ok(ill("swap-beside-cache", sentence, figures, rule))
 }
 
-/// Returns the weight of a span, by which spans are compared: the number of pages swapped in, divided by [`RATE_MIN`]
-/// (pages/s).
+/// Returns a number by which the span with the signs `signs` is compared with other spans: the number of pages that
+/// were swapped in during the span, divided by [`RATE_MIN`] (pages/s).
 pub(super) fn exchanged(signs: &Signs) -> f64 {
     signs.swapped_in.unwrap_or(0.0) / RATE_MIN
 }

@@ -11,7 +11,7 @@ use crate::doctor::{Diagnosis, MemoryUse, Usage};
 /// Factor that makes a value lie just below a threshold.
 const BELOW: f64 = 0.999;
 
-/// Returns signs over ten seconds in which reclaim worked and nothing was wrong.
+/// Returns the signs of a healthy system that was observed for ten seconds and reclaimed memory meanwhile.
 fn sound() -> Signs {
     Signs {
         elapsed_s: Some(10.0),
@@ -71,7 +71,7 @@ fn sound() -> Signs {
     }
 }
 
-/// Returns the use of 1,000 pages of memory, of which `files` are page cache and `free` are free.
+/// Returns the memory use of a system with 1,000 pages, of which `files` are in the page cache and `free` are free.
 fn used(files: f64, free: f64) -> Usage {
     let now = MemoryUse { total: Some(1000.0), free: Some(free), cached: Some(files), ..MemoryUse::default() };
     Usage::at(now)
@@ -90,15 +90,15 @@ fn zone(free: f64, blocks: &[f64]) -> Zone {
     Zone { name: "Normal".into(), free, marks: [100.0, 200.0, 300.0], blocks: blocks.into() }
 }
 
-/// Changes signs in which nothing is wrong, and returns what a rule finds in them.
+/// Makes the signs of a healthy system, changes them by `change`, and returns what a rule finds in them.
 fn found(rule: Ask, change: impl FnOnce(&mut Signs)) -> Option<Finding> {
     let mut signs = sound();
     change(&mut signs);
     rule(&signs).expect("all signs are known")
 }
 
-/// Removes a sign from signs in which nothing is wrong, by calling `change`. Returns the name of the sign that a rule
-/// then misses.
+/// Makes the signs of a healthy system, of which `change` removes one. Returns the name of the sign that the rule then
+/// reports as missing.
 fn lacks(rule: Ask, change: impl FnOnce(&mut Signs)) -> String {
     let mut signs = sound();
     change(&mut signs);

@@ -8,8 +8,8 @@ use crate::operation::Operation;
 use crate::read::Sink;
 use crate::request::{Flags, Request};
 
-/// Applies a finished system call to the tables, and passes the requests that it made to `sink`. Ignores calls that
-/// failed, and calls that do not concern files.
+/// Updates the tables of descriptors and mappings after the finished system call `call`. If the call read or wrote a
+/// file, passes the corresponding requests to `sink`. Ignores calls that failed, and calls that do not concern files.
 pub fn act(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), String> {
     if call.result.is_none() {
         return Ok(());
@@ -86,8 +86,9 @@ fn file_of(call: &Call<'_>, at: usize, view: &mut View<'_>, sink: &mut Sink) -> 
     Some((open.file?, open.handle))
 }
 
-/// Returns the path in argument `at` of a call. A relative path is completed by the folder of the descriptor in the
-/// text `folder`, or else by the working directory.
+/// Returns the path in argument `at` of a call as an absolute path. `folder` is the text of the argument that names the
+/// descriptor of a folder, as in `openat`. A relative path starts at this folder if it is known, and otherwise at the
+/// working directory.
 fn path(call: &Call<'_>, at: usize, folder: Option<&[u8]>, view: &View<'_>) -> Result<Vec<u8>, String> {
     let text = call.argument(at);
     let path = string(text).ok_or_else(|| format!("`{}`: expected a path", lossy(text)))?;
@@ -378,8 +379,8 @@ fn mapped(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), S
     cut(view, start, end, act, operation == Operation::Unmap)
 }
 
-/// Calls `act` for each part of a mapping that lies between the addresses `start` and `end`, with the first address of
-/// the part. If `removes` is set, also unmaps these parts.
+/// Calls `act` for each mapping of which a part lies between the addresses `start` and `end`, with this part and its
+/// first address. If `removes` is set, also unmaps these parts.
 fn cut(
     view: &View<'_>,
     start: u64,
@@ -419,8 +420,8 @@ fn fork(call: &Call<'_>, view: &mut View<'_>, sink: &mut Sink) -> Result<(), Str
     view.fork(child, shares, sink)
 }
 
-/// Notes that a process is starting another one, if `start` begins a call that does so. The new process may appear in
-/// the input before this call is finished.
+/// Notes that `process` is starting another process, if the text `start` begins a call of `clone`, `clone3`, `fork` or
+/// `vfork`. The new process may appear in the input before the call is finished.
 pub fn begins(process: u64, start: &[u8], world: &mut World) {
     if [&b"clone("[..], b"clone3(", b"fork(", b"vfork("].iter().any(|name| start.starts_with(name)) {
         world.forks(process, Shares::of(start));

@@ -18,11 +18,11 @@ pub enum Spoken<'a> {
     Nothing,
     /// The process ends.
     Exit,
-    /// The start of a call. Lines of other tasks come before the rest of the call.
+    /// The start of a system call (`<unfinished ...>`). Lines of other tasks come before the rest of the call.
     Unfinished(&'a [u8]),
     /// The rest of a call whose start was an earlier line, [`Self::Unfinished`].
     Resumed(&'a [u8]),
-    /// The whole text of a call.
+    /// The text of a system call that starts and ends on this line.
     Call(&'a [u8]),
 }
 
@@ -39,7 +39,7 @@ pub enum Time {
     Since(u64),
 }
 
-/// Converts the times of all lines to times on one clock.
+/// A clock that converts the times of lines, in whatever form `strace` printed them, to microseconds on one time scale.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
     now_us: u64,
@@ -105,7 +105,8 @@ pub fn before_path(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Splits a line of strace's output into the process, the time and the rest. Returns `None` for an empty line.
+/// Splits a line of strace's output into three parts: the number of the process, the time, and the rest, which is what
+/// strace says about a system call. Returns `None` for an empty line, and a message if the line has another form.
 pub fn split(text: &[u8]) -> Result<Option<Line<'_>>, String> {
     let mut rest = text.trim_ascii();
     if rest.is_empty() {
@@ -141,7 +142,8 @@ fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn time_of(word: &[u8]) -> Option<Time> {
-    /// Smallest time that is taken as a time since 1970: a day in 1973. A time since the line before is always shorter.
+    /// Smallest time that is taken as a time since 1970, us: a day in 1973. A smaller time is the time since the line
+    /// before, which is never this long.
     const EPOCH_US: u64 = 100_000_000_000_000;
     if let Some(us) = clock_micros(word) {
         return Some(Time::OfDay(us));
@@ -235,7 +237,8 @@ fn arguments(text: &[u8], open: usize) -> Option<(Vec<&[u8]>, usize)> {
     None
 }
 
-/// Returns the position of the quotation mark that ends the string at byte `start`; `None` if the string has no end.
+/// Returns the index of the quotation mark that ends a string; `None` if the string has no end. `start` is the index of
+/// the quotation mark that begins the string.
 fn end_of_string(text: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     while at < text.len() {

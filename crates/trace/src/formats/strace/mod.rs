@@ -28,7 +28,8 @@ pub static FORMAT: Format = Format {
 
 /// Largest number of bytes of an unfinished call that are kept: enough for two paths in which every byte is escaped.
 const START_MAX: usize = 1 << 16;
-/// Largest number of calls that may be unfinished at a time.
+/// Most system calls that may be pending at a time: strace has printed their start (`<unfinished ...>`), but not yet
+/// their end.
 const UNFINISHED_MAX: usize = 1 << 14;
 
 #[derive(Default)]

@@ -49,7 +49,7 @@ pub struct Mapping {
 /// tables.
 #[derive(Clone, Debug, Default)]
 pub struct Process {
-    /// Number of the process's task in the trace.
+    /// The number by which the trace identifies the process as a task.
     pub task: u32,
     /// The open descriptors of the process, by number.
     pub descriptors: Rc<RefCell<HashMap<u64, Descriptor>>>,
@@ -60,8 +60,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Returns a child of this process. `task` is the number of the child's task in the trace. The child shares the
-    /// tables that `shares` names, and gets copies of the other tables.
+    /// Returns the state of a new child of this process. `task` is the number of the child's task in the trace. The
+    /// child shares the tables that `shares` names, and gets copies of the other tables.
     fn child(&self, task: u32, shares: Shares) -> Self {
         let Self { descriptors, mappings, folder, .. } = self;
         Self {
@@ -81,10 +81,10 @@ pub struct World {
     paths: HashMap<Vec<u8>, u32>,
     sizes: HashMap<u32, u64>,
     handles: u32,
-    /// The number of a process that is starting another one, and what the two share; none once the number of the new
-    /// process is known.
+    /// The number of the process whose `fork` or `clone` has not returned yet, and the tables that the new process will
+    /// share with it. `None` if there is no such process.
     forking: Option<(u64, Shares)>,
-    /// Processes whose first line came before the end of the call that started them.
+    /// Processes whose first line in the output of strace came before the `fork` or `clone` that started them returned.
     early: HashSet<u64>,
     /// Number of descriptors and mappings that were copied into the tables of new processes.
     copied: usize,
@@ -111,7 +111,8 @@ impl Shares {
     }
 }
 
-/// The processes and files as one process sees them at the time of a call.
+/// All processes and files of the traced computer, together with the process that makes a call and the time of the
+/// call.
 pub struct View<'a> {
     /// All processes and files of the traced computer.
     pub world: &'a mut World,
@@ -122,9 +123,9 @@ pub struct View<'a> {
 }
 
 impl World {
-    /// Returns the view that a process has of all processes and files. A process that was not seen before counts as the
-    /// child of the process that is starting another one. If no process is doing so, the new process shares the tables
-    /// of the process of the previous line.
+    /// Returns the view that process `number` has of all processes and files. A process that was not seen before counts
+    /// as a child of the process whose `fork` or `clone` has not returned yet. If there is no such process, the new
+    /// process shares the tables of the process of the previous line.
     pub fn of(&mut self, number: u64, time_us: u64, sink: &mut Sink) -> View<'_> {
         let process = match self.processes.get(&number) {
             Some(process) => process.clone(),
@@ -252,8 +253,8 @@ impl View<'_> {
         Rc::new(RefCell::new(OpenFile { file, path: path.to_vec(), handle, position: 0, flags }))
     }
 
-    /// Makes `descriptor` refer to the open file description `open`. If `descriptor` referred to another one, closes it
-    /// there first.
+    /// Makes `descriptor` refer to the open file description `open`. If `descriptor` was in use, it is closed first, as
+    /// `dup2` does.
     pub fn install(
         &mut self,
         descriptor: u64,
@@ -265,7 +266,8 @@ impl View<'_> {
         before.map_or(Ok(()), |before| self.release(&before.open, sink))
     }
 
-    /// Removes a descriptor, and closes its description if no other descriptor refers to it.
+    /// Removes a descriptor of the present process. Closes the open file description if no other descriptor refers to
+    /// it.
     pub fn close(&mut self, descriptor: u64, sink: &mut Sink) -> Result<(), String> {
         let before = self.process.descriptors.borrow_mut().remove(&descriptor);
         before.map_or(Ok(()), |before| self.release(&before.open, sink))
@@ -312,7 +314,7 @@ impl View<'_> {
         *size = end.max(*size);
     }
 
-    /// Records the size of a file.
+    /// Sets the size of the file with the number `file`, as far as it is known from the trace.
     pub fn set_size(&mut self, file: u32, bytes: u64) {
         self.world.sizes.insert(file, bytes);
     }

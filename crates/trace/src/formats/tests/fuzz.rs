@@ -11,8 +11,8 @@ use crate::request::{Kind, Request};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed, TestRunner};
 
-/// Runs a test on random inputs. `few` is their number, unless `HIGHWATER_FUZZ` sets another. Each run has the same
-/// inputs.
+/// Runs a test on `few` random inputs, or on as many as `HIGHWATER_FUZZ` says. The random numbers have a fixed seed, so
+/// every run has the same inputs.
 fn on_inputs<S: Strategy>(few: u32, inputs: &S, test: impl Fn(S::Value)) {
     let cases = std::env::var("HIGHWATER_FUZZ").ok().and_then(|cases| cases.parse().ok()).unwrap_or(few);
     let config = Config {
@@ -44,8 +44,8 @@ fn all() -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
-/// Reads an input, and checks that its requests have no fault and survive being written to a trace, and that the counts
-/// add up.
+/// Reads an input. If it can be read, checks that each request is valid, that a trace with these requests reads back
+/// the same, and that the reader's counts agree with the number of requests.
 fn check(bytes: &[u8], from: Option<&str>) {
     let options = Options { from: from.map(str::to_owned), ..Options::default() };
     let Ok((requests, stream)) = stream_all(bytes, &options) else { return };

@@ -9,12 +9,13 @@ use crate::operation::Operation;
 use crate::read::{Options, stream_all};
 use crate::request::Request;
 
-/// Returns the requests of an input, and the stream.
+/// Reads an input whose format is detected. Returns its requests, and the [`crate::Stream`] at its end.
 fn read(bytes: &[u8]) -> (Vec<Request>, crate::Stream) {
     read_as(bytes, "")
 }
 
-/// Reads an input in the format `from`. Returns its requests, and the stream.
+/// Reads an input in the format `from`; an empty `from` means that the format is detected. Returns the requests, and
+/// the [`crate::Stream`] at the input's end.
 fn read_as(bytes: &[u8], from: &str) -> (Vec<Request>, crate::Stream) {
     let options = Options { from: (!from.is_empty()).then(|| from.to_owned()), ..Options::default() };
     stream_all(bytes, &options).unwrap()

@@ -1,4 +1,4 @@
-//! Samples of what programs do: strace's calls, and ftrace's events of the page cache.
+//! Sample outputs of tools that trace programs: system calls from strace, and page-cache events from ftrace.
 
 use super::{files, read, read_as, short};
 use crate::operation::Operation::{
@@ -157,8 +157,8 @@ fn reads_are_cut_to_their_files() {
     assert_eq!(stream.metadata()["ranges_cut_to_file"], 1);
 }
 
-/// Checks that only a bounded number of requests is held back for a read that may go on, while the reading task has no
-/// further event and other tasks make requests.
+/// A task's read may be continued by the task's next event, which never comes. So the reader of the trace holds this
+/// read back, and the later requests of other tasks with it. It gives them out before there are 131,072 of them.
 #[test]
 fn a_silent_task_holds_back_a_bounded_number_of_requests() {
     let mut text = "a-1 [000] ..... 1.0: mm_filemap_get_pages: dev=1:1 ino=1 ofs=0-4095\n".to_owned();

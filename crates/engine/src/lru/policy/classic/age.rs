@@ -27,11 +27,11 @@ pub(super) const fn is_file_inactive_low(inactive: u64, active: u64) -> bool {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Takes up to `pages` pages off the tail of an active list, and makes them inactive or puts them back. With
-    /// `MappedPages::ByDistress`, mapped pages may stay active. With `MappedPages::LikeOthers`, used pages of a
-    /// program's text stay active, or all used file pages if the kernel has `Activation::AtScan`, and each used page
-    /// counts once as rotated. With `LumpyReclaim::ByOrder`, pages are taken together with the other pages of their
-    /// aligned blocks that are on the list.
+    /// Takes up to `pages` pages off the tail of an active list. Puts each of them on the inactive list, or back on the
+    /// active list. With `MappedPages::ByDistress`, mapped pages may stay active. With `MappedPages::LikeOthers`, used
+    /// pages of a program's text stay active, or all used file pages if the kernel also has `Activation::AtScan`; and
+    /// each used page counts once as rotated. With `LumpyReclaim::ByOrder`, a page is taken together with the other
+    /// pages of its aligned block that are on the list.
     #[doc(alias = "shrink_active_list")]
     pub(super) fn shrink_active(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64, demand: &Demand) {
         let _span = self.machine.span(Func::ShrinkActiveList);
@@ -138,8 +138,8 @@ impl<M: Machine> Lru<M> {
         was_used_again || was_used || used.touched > 0
     }
 
-    /// Ages (makes inactive, unless they were used) up to a cluster (32) of active anonymous pages if too few anonymous
-    /// pages are inactive, so that later scans find anonymous pages to reclaim.
+    /// Scans up to 32 active anonymous pages (a cluster), and makes them inactive unless they must stay active. Does
+    /// nothing if enough anonymous pages are inactive. Later scans then find anonymous pages to reclaim.
     pub(in crate::lru) fn age_active_anon(&self, reach: Reach<'_, M>, demand: &Demand) {
         if self.is_inactive_low(reach, Family::Anon, demand) {
             self.shrink_active(reach, ListKind::ActiveAnon, CLUSTER, demand);

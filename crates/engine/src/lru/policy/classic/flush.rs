@@ -69,7 +69,7 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Takes `pages` off their lists, as far as they are on lists. All of `pages` lie in one zone.
+    /// Takes those of `pages` that are on lists off their lists. All of `pages` lie in one zone.
     pub(in crate::lru) fn unlink_classic(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let mut lists = reach.lruvec.classic().lists.lock();
         let mut moved = 0;

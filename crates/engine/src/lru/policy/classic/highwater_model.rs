@@ -1,11 +1,11 @@
 //! A model of the lists of Highwater's own kernel for use without an engine: files that are read by system calls, on one
 //! CPU.
 //!
-//! A page that is read waits with up to 63 others before it goes on a list (`lru.admission = "by-refault"`,
-//! [`admission`](crate::lru::admission)), and a used page becomes active when the scan reaches it (`lru.activation =
-//! "at-scan"`). The model uses the engine's code for lists, for the record of pages that left ([`Workingset`]), for the
-//! test for few inactive pages, and for the judgement. It returns the pages to be evicted one by one on demand. A
-//! *round* is a cluster of 32 pages.
+//! A page that is read first waits in a batch of up to 64 pages, and then goes on a list or is dropped (`lru.admission
+//! = "by-refault"`, [`admission`](crate::lru::admission)). A page that was used becomes active when the scan reaches it
+//! (`lru.activation = "at-scan"`). The model shares code with the engine: the lists, the record of pages that left
+//! ([`Workingset`]), the test for too few inactive pages, and the judgement of a page by its recent use. When the
+//! caller wants pages to evict, the model returns them one by one. A *round* is a scan of 32 pages.
 
 use super::Lists;
 use super::age::is_file_inactive_low;
@@ -19,7 +19,7 @@ use crate::page_cache::Shadow;
 use arrayvec::ArrayVec;
 use machine::FrameNumber;
 
-/// A policy that models the lists of Highwater's own kernel without an engine.
+/// A model of Highwater's own page-replacement policy. It works on page numbers alone, without an engine.
 #[derive(Debug)]
 pub struct HighwaterModel {
     lists: Lists,
@@ -31,7 +31,8 @@ pub struct HighwaterModel {
     workingset: Workingset,
     /// Number of pages that the present round of the scan may still take from the inactive list.
     left_in_round: u64,
-    /// Pages that had waited and were then chosen to be evicted, each with its kind.
+    /// Pages that waited for their admission and were then chosen for eviction, each with the kind of shadow that it is
+    /// to leave.
     dropped: ArrayVec<(FrameNumber, Left), { CLUSTER as usize }>,
 }
 
@@ -40,7 +41,7 @@ pub struct HighwaterModel {
 const RETURNED: Flags = Flags::READAHEAD;
 
 impl HighwaterModel {
-    /// Creates the model, without pages, for a memory of `capacity` pages.
+    /// Creates the model of a memory of `capacity` pages that holds no pages yet.
     #[must_use]
     pub fn new(capacity: u32) -> Self {
         let capacity = u64::from(capacity);
@@ -60,7 +61,8 @@ impl HighwaterModel {
         self.lists.list_mut(kind).push_front(pages, page);
     }
 
-    /// Takes the page that has waited for the longest time off the waiting list, with its kind.
+    /// Removes the page that has waited for the longest time from the waiting list. Returns the page and its kind:
+    /// whether it had returned soon after it left memory. Returns `None` if no page waits.
     fn take_waiting(&mut self, pages: &impl Pages) -> Option<(FrameNumber, Left)> {
         let page = self.waiting.last()?;
         self.waiting.remove(pages, page);
@@ -79,7 +81,9 @@ impl HighwaterModel {
         }
     }
 
-    /// Returns whether a page that has waited goes on a list.
+    /// Returns whether `page`, which was taken off the waiting list, goes on an LRU list. It does if it was used while
+    /// it waited. It also does if its kind is [`Left::UsedOnce`] and such pages are missed more often than evicted
+    /// pages; only one such page in `PROBE_EVERY` then does not.
     fn goes_on_list(&self, pages: &impl Pages, page: FrameNumber, kind: Left) -> bool {
         let stays = kind == Left::UsedOnce && self.workingset.is_missed_more(Left::UsedOnce) && {
             let number = self.workingset.count_judged(Left::UsedOnce, 1).wrapping_add(1);
@@ -88,7 +92,8 @@ impl HighwaterModel {
         stays || pages.is(page, Flags::USED_AGAIN)
     }
 
-    /// Ages up to a cluster of active pages, if too few pages are inactive. Pages that were used stay active.
+    /// Begins a round of the scan. If too few pages are inactive, takes up to a cluster of pages from the tail of the
+    /// active list, and makes inactive those that were not used; the others go back to the head of the active list.
     fn begin_round(&mut self, pages: &impl Pages) {
         self.left_in_round = CLUSTER;
         let [inactive, active] = [ListKind::InactiveFile, ListKind::ActiveFile].map(|kind| self.lists.list(kind).len());
@@ -109,8 +114,9 @@ impl HighwaterModel {
         }
     }
 
-    /// Takes the next page to be evicted. This is a page whose wait for admission has ended and that goes on no list.
-    /// If there is none, it is the oldest inactive page; if the lists are empty, it is a page that still waits.
+    /// Takes the next page to be evicted. Pages wait for admission before they go on a list. If enough pages wait,
+    /// decides about the oldest ones, and takes the first page that is refused. Otherwise takes the oldest inactive
+    /// page, or, if the lists are empty, a waiting page.
     fn take_victim(&mut self, pages: &impl Pages) -> Option<FrameNumber> {
         while self.waiting.len() >= self.waiting_max {
             let (page, kind) = self.take_waiting(pages)?;

@@ -12,18 +12,18 @@ use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
 /// The amounts by which a putback of pages changes the counts of recently scanned and rotated pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    /// Number that is added to [`Lists::recent_scanned`].
+    /// Number of pages by which [`Lists::recent_scanned`] grows.
     pub scanned: u64,
-    /// Number that is added to [`Lists::recent_rotated`].
+    /// Number of pages by which [`Lists::recent_rotated`] grows.
     pub rotated: u64,
-    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). Of a
-    /// folio, all pages count.
+    /// `true` if every page that goes back to an active list also counts as rotated ([`Lists::recent_rotated`]). A
+    /// folio counts with all its pages.
     pub counts_active: bool,
 }
 
 impl Recent {
-    /// Returns the amounts by which the counts change when pages that reclaim isolated, but did not free, are put back.
-    /// `scanned` is the number of pages that were isolated, including freed ones.
+    /// Returns the changes of the scanned and rotated counts for a putback of the pages that reclaim isolated but did
+    /// not free. `scanned` is the number of pages that were isolated, including freed ones.
     const fn of_victims(scanned: u64) -> Self {
         Self { scanned, rotated: 0, counts_active: true }
     }
@@ -113,8 +113,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Isolates pages at the tail of a list, and with each of them the other pages of its aligned block, as far as
-    /// `blocks` allows it. Returns the isolated pages, and the number of pages that count as scanned.
+    /// Isolates pages at the tail of a list and, for lumpy reclaim, their neighbours: of each page's aligned block of
+    /// order `blocks.order`, the pages that the other fields of `blocks` allow to be taken. Returns the isolated pages,
+    /// and the number of pages that count as scanned.
     pub fn isolate_blocks(
         &self,
         reach: Reach<'_, M>,
@@ -190,8 +191,9 @@ impl<M: Machine> Lru<M> {
         true
     }
 
-    /// Puts isolated pages of one lruvec and family back, each at the head of the list that its flags name. Drops the
-    /// references that isolation took.
+    /// Puts isolated pages, all of one lruvec and one family, back on the lists: each page goes to the head of the list
+    /// that its flags name. Drops the references that isolation took. Adds `recent` to the counts of recently scanned
+    /// and rotated pages.
     pub fn putback(&self, lruvec: &Lruvec<M>, family: Family, pages: &[FrameNumber], recent: Recent) {
         let _span = self.machine.span(Func::PutbackInactivePages);
         let cluster = match self.choices.putback {

@@ -7,10 +7,11 @@ use crate::lru::policy::Verdict;
 use crate::memory::Flags;
 use machine::{FrameNumber, Machine};
 
-/// Judges a page by the number of mappings that touched it, and by whether it was marked as referenced. With
-/// `once_is_enough`, a single touch makes the page active. A page that was not touched is reclaimed. But if it is a
-/// marked file page, it is reclaimed only if it is clean, and left to the flusher if it is dirty. The flusher never
-/// writes anonymous pages, so these are reclaimed even if they are marked and dirty.
+/// Judges a page by the number of mappings that touched it, and by whether it was marked as referenced. Two touches
+/// make the page active, and so does one touch of a marked page. With `once_is_enough`, any touch does; without, one
+/// touch of an unmarked page keeps it. A page that was not touched is reclaimed. But a marked file page is reclaimed
+/// only if it is clean, and left to the flusher if it is dirty. The flusher never writes anonymous pages, so these are
+/// reclaimed even if they are marked and dirty.
 #[must_use]
 #[doc(alias = "page_check_references")]
 pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_enough: bool, is_file: bool) -> Verdict {
@@ -23,9 +24,9 @@ pub fn check_references(mappings_touched: u32, was_referenced: bool, once_is_eno
     }
 }
 
-/// Judges a page by the rule that any use counts (`ReferenceRule::AnyUse`). `is_in_use` is `true` if the page or its
-/// file is mapped, or if the page is in the swap cache. If so, a used page becomes active. If not, a used page is freed
-/// if it is clean.
+/// Judges a page by the rule `ReferenceRule::AnyUse`, which does not count uses. An unused page is reclaimed. A used
+/// page becomes active if `is_in_use` is `true`: the page or its file is mapped, or the page is in the swap cache. Any
+/// other used page is reclaimed only if it is clean.
 #[must_use]
 pub fn check_any_use(was_used: bool, is_in_use: bool) -> Verdict {
     match (was_used, is_in_use) {
@@ -79,7 +80,8 @@ impl<M: Machine> Lru<M> {
 mod tests {
     use super::*;
 
-    /// Source: mechanisms/reclaim, 13.4, row "≥36r".
+    /// Judges pages that differ in three properties: the number of mappings that touched the page, its referenced mark,
+    /// and whether it is anonymous. Each verdict must be the one that mechanisms/reclaim, 13.4, row "≥36r" states.
     #[test]
     fn references_decide_by_mappings_flag_and_family() {
         use Verdict::{Activate, Keep, Reclaim, ReclaimClean};
@@ -97,8 +99,9 @@ mod tests {
         }
     }
 
-    /// Untouched pages with the referenced mark: an anonymous page is swapped out even if it is dirty. Only a file page
-    /// is left to the flusher if it is dirty.
+    /// Judges anonymous pages by the rule under which one touch does not make a page active. A page that no mapping
+    /// touched is reclaimed although it has the referenced mark; the verdict `ReclaimClean`, which leaves dirty pages
+    /// to the flusher, is for file pages only. A touched page is kept, or becomes active if it has the mark.
     #[test]
     fn a_marked_page_of_a_program_is_swapped_out() {
         assert_eq!(check_references(0, true, false, false), Verdict::Reclaim);

@@ -5,8 +5,8 @@
 //! code for shadows, for the length of the inactive list, and for the judgement of pages. It has a scan of its own: a
 //! *round* of the model evicts a cluster of 32 pages. Before a round, active pages become inactive if the inactive list
 //! is too short, or if a page has returned and become active since the last round (Linux 4.12 and later). The number of
-//! these active pages is 32 times the ratio of the lengths of the active and the inactive list, as in a scan with one
-//! priority for both lists.
+//! pages that become inactive is 32 times the length of the active list, divided by the length of the inactive list, as
+//! if one scan took the same share of both lists.
 
 use super::Lists;
 use super::age::is_below_ratio;
@@ -25,7 +25,7 @@ pub struct LinuxModel {
     packing: Packing,
     /// The clock by which shadows record when a page left: the number of pages that were evicted or became active.
     age: u64,
-    /// `true` if a page has returned and become active since the last round.
+    /// `true` if a page has refaulted and joined the active list since the last round of evictions began.
     has_refaulted: bool,
     /// Number of pages that the present round may still evict.
     left_in_round: u64,
@@ -58,7 +58,7 @@ impl LinuxModel {
         self.left_in_round = CLUSTER;
     }
 
-    /// Makes up to `most` pages at the tail of the active list inactive.
+    /// Deactivates pages: moves at most `most` pages from the tail of the active list to the head of the inactive list.
     fn age(&mut self, pages: &impl Pages, most: u64) {
         for _ in 0..most {
             let Some(page) = self.lists.list(ListKind::ActiveFile).last() else { return };

@@ -1,10 +1,11 @@
 //! The classic policy: an active and an inactive list for anonymous pages, and another two for file pages.
 //!
-//! *Flow*: [`scan_count`] computes how many pages of each list a scan looks at. [`scan`] takes clusters of each list in
-//! turn; it ages active clusters itself ([`age`]) and hands inactive ones out ([`isolate`]). [`judge`] decides by the
-//! recent use of a page. [`flush`] applies batches, [`uses`] notes uses through files, and `refault` recognises pages
-//! that come back. *Locks*: `lru`, for each cluster. *Description*: mechanisms/reclaim, 8, 10 to 12 and 14.4. `model`,
-//! `linux_model` and `highwater_model` are models of the classic policy for use without an engine.
+//! *Flow*: [`scan_count`] computes how many pages of each list a scan examines. [`scan`] takes clusters (up to 32
+//! pages) from the lists in turn: it deactivates pages of active clusters itself ([`age`]), and isolates inactive
+//! clusters for reclaim ([`isolate`]). [`judge`] decides the fate of an isolated page by the page's recent use.
+//! [`flush`] moves batched pages to and between the lists, [`uses`] records uses of pages through files, and `refault`
+//! handles pages that come back. *Locks*: `lru`, for each cluster. *Description*: mechanisms/reclaim, 8, 10 to 12 and
+//! 14.4. `model`, `linux_model` and `highwater_model` are models of the classic policy for use without an engine.
 
 pub mod age;
 pub mod check;
@@ -40,8 +41,8 @@ pub(in crate::lru) struct Classic {
 }
 
 impl Classic {
-    /// Creates the classic policy, for `lruvecs` lruvecs and `frames` frames. `refault` says whether pages leave
-    /// shadows.
+    /// Creates the classic policy, for `lruvecs` lruvecs and `frames` frames. `refault` decides whether evicted pages
+    /// leave shadows (entries from which a refault is recognised).
     pub(in crate::lru) const fn new(refault: Refault, lruvecs: usize, frames: u32) -> Self {
         Self {
             packing: match refault {
@@ -63,7 +64,7 @@ impl Classic {
     }
 }
 
-/// The state that the classic policy keeps for an lruvec.
+/// The state that the classic policy (active and inactive lists) keeps for an lruvec.
 pub(in crate::lru) struct State<M: Machine> {
     /// The lruvec's active and inactive lists, inside the lock that protects them.
     pub(in crate::lru) lists: M::Lock<Lists>,

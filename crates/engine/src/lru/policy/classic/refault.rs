@@ -27,8 +27,8 @@ const SUMMED_EVERY: Nanos = Nanos::from_secs(2);
 pub(super) struct Token {
     /// Number of the lruvec that the page was on.
     pub(super) lruvec: u32,
-    /// The nonresident age of the lruvec, in pages, when the page left. A shadow stores this age rounded down to a
-    /// bucket, and without the high bits that do not fit into a shadow.
+    /// The nonresident age of the lruvec, in pages, at the moment when the page left memory. A shadow stores this age
+    /// rounded down to a bucket, and without the high bits that do not fit into a shadow.
     pub(super) age: u64,
     /// `true` if the page had been active before it left memory.
     pub(super) is_of_workingset: bool,
@@ -40,8 +40,8 @@ pub(super) struct Token {
 pub(in crate::lru) struct Packing {
     lruvec_bits: u32,
     age_bits: u32,
-    /// Size of a bucket of the nonresident age, in pages, as a power of two. With smaller buckets, `age_bits` bits
-    /// could not count as many pages as memory has.
+    /// Binary logarithm of the number of pages in a bucket of the nonresident age. With smaller buckets, `age_bits`
+    /// bits could not count as many pages as memory has.
     bucket_order: u32,
 }
 
@@ -79,14 +79,16 @@ impl Packing {
     }
 }
 
-/// The record of pages that left an lruvec. It has cache lines of its own, because all CPUs change it.
+/// The record of pages that left an lruvec. It is aligned so that it shares no cache line with other data, because all
+/// CPUs change it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Nonresident {
     /// The nonresident age (`nonresident_age`): the number of pages that were evicted, activated, or put back as
     /// active.
     age: AtomicU64,
-    /// Number of refaulted pages of each family that had become active when a reclaim last ended (`lruvec->refaults`).
+    /// For each family, the number of refaulted pages that had become active since boot, as it was when a reclaim last
+    /// ended (`lruvec->refaults`).
     activations: [AtomicU64; Family::ALL.len()],
     /// Copies of the lruvec's counters, as they were when last added up ([`CgroupCounters::EveryTwoSeconds`]).
     sums: Sums,
@@ -100,7 +102,7 @@ struct Sums {
     activations: [AtomicU64; Family::ALL.len()],
     /// Number of pages on each list.
     list_pages: [AtomicU64; ListKind::ALL.len()],
-    /// Time at which the lruvec's counters were last copied into this value, ns.
+    /// Time at which these copies of the lruvec's counters were made, ns.
     at: AtomicU64,
 }
 
@@ -137,7 +139,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Returns the shadow of an isolated page that reclaim is about to evict; `None` if the page leaves no shadow.
+    /// Returns the shadow of an isolated page that a reclaim of the group `target` is about to evict. Returns `None` if
+    /// the kernel detects no refaults of such a page.
     pub(in crate::lru) fn shadow_of_classic(&self, frame: FrameNumber, target: GroupId) -> Option<Shadow> {
         match self.packing() {
             Some(packing) => Some(self.shadow_of_evicted(packing, frame, target)),
@@ -158,8 +161,8 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Adds an evicted page to the nonresident age (`nonresident_age`) of the group `target`, whose reclaim evicts the
-    /// page. The page's shadow was stored before, so the age in the shadow does not include the page itself.
+    /// Raises the nonresident age (`nonresident_age`) of the group `target` by an evicted page; a reclaim of this group
+    /// evicts the page. The page's shadow was stored before, so the age in the shadow does not include the page itself.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
             self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));

@@ -42,22 +42,23 @@ impl Scan {
         &self.demand
     }
 
-    /// Returns whether any list has not reached its target yet. The active anonymous list does not count, because it
-    /// alone does not keep a scan going.
+    /// Returns whether the scan goes on: it is not over, and some list other than the active anonymous list still has
+    /// pages to scan. A scan does not go on for the active anonymous list alone.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         let counts = [ListKind::InactiveAnon, ListKind::ActiveFile, ListKind::InactiveFile];
         !self.is_over && counts.iter().any(|kind| self.left[*kind as usize] > 0)
     }
 
-    /// Returns whether active pages had a scan target but were left alone.
+    /// Returns whether the scan passed over active pages although their list had a scan target: these pages may not
+    /// become inactive.
     #[must_use]
     pub const fn left_active(&self) -> bool {
         self.left_active
     }
 
-    /// Ends a round of the scan, which has freed `freed` pages since it began. If the reclaim wanted no more pages than
-    /// these, the scan ends or continues with trimmed targets, as `early_exit` says.
+    /// Ends a round of the scan. `freed` is the number of pages that the scan has freed since its beginning. If this is
+    /// as many as the reclaim wants, `early_exit` decides whether the scan ends or goes on with smaller targets.
     fn end_round(&mut self, freed: u64, early_exit: EarlyExit) {
         if freed < self.demand.to_reclaim_pages || self.is_trimmed {
             return;

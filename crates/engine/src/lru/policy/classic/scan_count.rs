@@ -137,8 +137,8 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the weights of anonymous pages and of file pages in a scan (mechanisms/multigen, 8.5). At least one of the
-/// two weights is above 0.
+/// Returns the weights of anonymous pages and of file pages in a scan, from `swappiness` and the recent costs of
+/// evicting pages of each family (mechanisms/multigen, 8.5). At least one of the two weights is above 0.
 const fn parts_by_cost(swappiness: u64, [anon, file]: [u64; 2]) -> (u64, u64) {
     let total = anon + file;
     let (anon, file) = (total + anon, total + file);

@@ -1,5 +1,6 @@
-//! Notes uses of pages through their files. Without `Activation::AtScan`, each use brings an inactive page one step
-//! further: to referenced, to active, to active and referenced.
+//! The effect that a use of a page through its file has on the page's flags, under the classic policy. Without
+//! `Activation::AtScan`, an inactive page becomes referenced by the first use. The second use makes it active and
+//! clears the referenced flag; the third sets this flag again.
 
 use crate::lru::Lru;
 use crate::memory::Flags;

@@ -14,31 +14,32 @@ use crate::memory::Flags;
 use crate::stat::Gauge;
 use machine::{Lock, Machine, Nanos, Step};
 
-/// With `Ageing::BeforeRounds`, no new generation begins before a round of kswapd if there are at least this many pages
-/// in older generations for each page in the youngest one, and if each family that has pages has more than this many
-/// generations. The value is the initial value of the knob `spread`.
+/// The limit in two conditions (`Ageing::BeforeRounds`). The older generations have at least this many pages for each
+/// page in the youngest one; and each family that has pages has more than this many generations. If both hold, no new
+/// generation begins before a round of kswapd. The value is the initial value of the knob `spread`.
 const SPREAD: u64 = 2;
 
 /// If a scan of kswapd frees at least this many pages, kswapd's next round begins no generation (`Ageing::KeepsThree`).
 pub(in crate::lru) const GOT_ON: u64 = 64;
 
-/// Below this priority, a direct reclaimer waits for a generation that another task is about to begin, because there is
-/// nothing to reclaim before that generation begins. mechanisms/multigen, 5.1, gives the value for version 2 of the
-/// patches; this code uses it for all versions.
+/// A direct reclaimer at a priority with a number below this one waits for a generation that another task is about to
+/// begin, because there is nothing to reclaim before. At higher numbers it goes on without the generation. The value is
+/// that of version 2 of the patches (mechanisms/multigen, 5.1), and is used for all versions.
 const WAITS_BELOW: u32 = 10;
 
 /// The numbers that decide whether a generation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ages {
-    /// Number of generations of the family that has most generations.
+    /// Number of generations of the evictable family (anonymous or file pages) with the most generations.
     most: u64,
-    /// Number of generations of the family that has fewest generations, among families with pages.
+    /// Number of generations of the evictable family with the fewest generations. A family without pages does not
+    /// count.
     fewest: u64,
     /// Number of pages in the youngest generation.
     young: u64,
     /// Number of pages in the third youngest generation.
     old: u64,
-    /// Number of pages in all generations.
+    /// Number of pages in all generations together.
     total: u64,
 }
 
@@ -62,7 +63,7 @@ impl Ages {
     }
 }
 
-/// Returns whether a generation begins before a round of kswapd, by the rule `rule`.
+/// Returns whether the rule `rule` demands that a new generation begins before a round of kswapd.
 pub(super) const fn is_wanted_before_round(rule: Ageing, ages: &Ages) -> bool {
     match rule {
         Ageing::BeforeRounds => {
@@ -82,8 +83,9 @@ const fn is_wanted_to_keep_three(ages: &Ages) -> bool {
     }
 }
 
-/// Returns whether a generation begins in a scan for this demand, by the rule `rule`. `has_memcg_lru` is `true` if
-/// reclaim visits memory control groups in the order of a list (`multigen.memcg_lru`).
+/// Returns whether a scan for `demand` begins a new generation. `rule` is the choice `multigen.ageing`, and `ages` has
+/// the numbers of generations and pages that decide. `has_memcg_lru` is `true` if reclaim visits memory control groups
+/// in the order of a list (`multigen.memcg_lru`).
 pub(super) const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand, has_memcg_lru: bool) -> bool {
     match rule {
         Ageing::BeforeRounds => ages.most <= GENERATIONS_MIN && !demand.is_kswapd,
@@ -108,10 +110,11 @@ impl<M: Machine> Lru<M> {
         demand.swappiness.unwrap_or(self.choices.swappiness)
     }
 
-    /// Returns whether generations may begin before a round of a reclaim. With `Ageing::KeepsThree`, they may do so
-    /// only if `has_got_on` and `has_memcg_lru` are both `false`. `has_got_on` is `true` if the round is the reclaim's
-    /// first, or if a scan of the last round freed [`GOT_ON`] pages or more. `has_memcg_lru` is `true` if reclaim
-    /// visits memory control groups in the order of a list (`multigen.memcg_lru`).
+    /// Returns whether reclaim may begin generations before its next round. Only kswapd may, and only with two values
+    /// of `multigen.ageing`: with `BeforeRounds` always, and with `KeepsThree` if `has_got_on` and `has_memcg_lru` are
+    /// both `false`. `has_got_on` is `true` before the first round of a reclaim, and if a scan of the previous round
+    /// freed [`GOT_ON`] pages or more. `has_memcg_lru` is `true` if reclaim visits memory control groups in the order
+    /// of a list (`multigen.memcg_lru`).
     pub(in crate::lru) const fn begins_round_with_ageing(
         multigen: &Multigen,
         is_kswapd: bool,
@@ -134,8 +137,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Begins a generation in a scan, if `multigen.ageing` demands one. Returns whether a generation was needed, and
-    /// who began it.
+    /// Begins a generation during a scan, if `multigen.ageing` demands one. The result states whether a generation was
+    /// needed and, if so, whether it has begun or another task is still beginning it.
     pub(super) fn age_in_scan(
         &self,
         multigen: &Multigen,
@@ -166,9 +169,10 @@ impl<M: Machine> Lru<M> {
         Aged::ByOthers
     }
 
-    /// Walks page tables for used pages, then begins a generation. If other tasks share such a walk already, helps them
-    /// with the regions that are left. Returns `true` only if this call began the generation. With `is_forced`, also
-    /// walks touched tables that the Bloom filter would leave out, and does not share the walk with other tasks.
+    /// Walks page tables to find used pages, then begins a generation. If other tasks are already on such a walk and
+    /// share it, helps them: walks the regions that no task has begun. Returns `true` only if this call began the
+    /// generation. With `is_forced`, also walks touched tables that the Bloom filter would leave out, and does not
+    /// share the walk with other tasks.
     pub(super) fn age_generations(
         &self,
         multigen: &Multigen,
@@ -205,7 +209,8 @@ impl<M: Machine> Lru<M> {
         is_begun
     }
 
-    /// Begins the generation after `seen`, unless another task has begun it. Returns whether this call began it.
+    /// Begins a generation, unless another task has done so since the caller looked: `seen` is the number of the
+    /// youngest generation at that time. Returns whether this call began the generation.
     fn begin_generation(&self, multigen: &Multigen, lruvec: &Lruvec<M>, seen: u64, evictable: Evictable) -> bool {
         let of = lruvec.generational();
         loop {
@@ -331,10 +336,10 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the largest numbers that the oldest generations of the two families may get. Without the rule by which
-/// families are chosen, these are the numbers in `wanted`: for each family, the oldest generation that has pages. The
-/// rule may lower the number of a family, so that its oldest generation does not become too young in comparison with
-/// the other family's.
+/// Returns, for anonymous and for file pages, the largest number that the oldest generation may get when empty
+/// generations are ended. In most cases these are the numbers in `wanted`: those of the oldest generations that have
+/// pages. `rule` may lower one of them, so that the oldest pages of one family do not become too young in comparison
+/// with the other family's.
 fn bounded(rule: TypeRule, wanted: [u64; 2], seqs: &Seqs) -> [u64; 2] {
     let [anon, file] = wanted;
     match rule {

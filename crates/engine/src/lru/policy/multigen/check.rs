@@ -9,7 +9,8 @@ use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
 
 impl<M: Machine> Lru<M> {
-    /// Calls `visit` for each listed page of an lruvec, with the list under which the page is counted.
+    /// Calls `visit` for each page on the lists of an lruvec, with the kind of list (active or inactive) under which
+    /// the page is counted.
     pub(in crate::lru) fn for_each_in_generations(
         &self,
         lruvec: &Lruvec<M>,
@@ -23,7 +24,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Checks that the numbers of generations, their sizes and the flags of their pages agree.
+    /// Checks the generations of an lruvec: their number, that the counted size of each equals the number of its pages
+    /// on the lists, and that the flags of each listed page fit its list.
     ///
     /// # Errors
     /// Returns a description of the first disagreement.

@@ -28,7 +28,7 @@ pub enum Command {
     Evict(Evict),
 }
 
-/// A command to begin a generation, after a walk of page tables.
+/// A command to walk the page tables, and then to begin a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Age {
     /// Number of the cgroup to which the command applies; only 0 exists.
@@ -43,8 +43,8 @@ pub struct Age {
     /// can go to swap.
     pub swappiness: Option<u64>,
     /// `true` if the walk covers all tables that were touched since the last walk, even tables that the filter would
-    /// leave out. A command without `FORCE_SCAN` means `true`. This field and the meaning of `swappiness` are general
-    /// knowledge of Linux; mechanisms/multigen does not describe them.
+    /// leave out. If a command has no `FORCE_SCAN` (0 or 1), the value is `true`. This field and the meaning of
+    /// `swappiness` are general knowledge of Linux; mechanisms/multigen does not describe them.
     pub force_scan: bool,
 }
 
@@ -57,7 +57,8 @@ pub struct Evict {
     pub node: NodeId,
     /// The command's `MIN_GEN`: this generation and all older ones are evicted.
     pub oldest: u64,
-    /// Value in place of `lru.swappiness`; with [`ONLY_ANON`] only anonymous pages are evicted.
+    /// Value that is used in place of `lru.swappiness`; with [`ONLY_ANON`] only anonymous pages are evicted. With
+    /// `None`, `lru.swappiness` is used.
     pub swappiness: Option<u64>,
     /// Largest number of pages that are freed. A huge page is freed as a whole, even beyond this number.
     pub pages: u64,
@@ -93,7 +94,7 @@ pub enum Refused {
     NoGenerations,
     /// No cgroup has this number.
     NoCgroup {
-        /// The cgroup that the command named.
+        /// Number of the cgroup, as the command stated it.
         cgroup: u64,
     },
     /// No node has this number.
@@ -103,8 +104,8 @@ pub enum Refused {
     },
     /// Another task is about to begin the generation that the command asks for.
     ByOthers,
-    /// The command did not name the youngest generation. A new generation begins only after the youngest one. Another
-    /// task may have begun a generation meanwhile.
+    /// A command that begins a generation has to name the youngest generation, and this command named another one. It
+    /// may have been the youngest when the command was written: another task may have begun a generation meanwhile.
     NotYoungest {
         /// Number of the generation that the command named.
         named: u64,
@@ -215,11 +216,12 @@ impl Command {
     }
 }
 
-/// The commands of a text, and how many of them were carried out so far.
+/// The commands of a text that are not begun yet, the number of commands begun so far, and the eviction that is under
+/// way.
 #[derive(Debug)]
 pub(crate) struct Commands {
     rest: vec::IntoIter<Command>,
-    /// Number of commands that were begun.
+    /// Number of commands that were begun so far.
     number: usize,
     eviction: Option<Eviction>,
 }
@@ -235,10 +237,10 @@ struct Eviction {
 }
 
 impl Commands {
-    /// Reads the commands of a text.
+    /// Parses a text that a user writes to `lru_gen` in debugfs, and returns its commands.
     ///
     /// # Errors
-    /// Fails if a part of the text is no command.
+    /// Fails if a part of the text is not a command.
     pub(crate) fn parse(text: &str) -> Result<Self, CommandError> {
         let commands = Command::parse_all(text).map_err(CommandError::Bad)?;
         Ok(Self { rest: commands.into_iter(), number: 0, eviction: None })
@@ -345,9 +347,9 @@ impl<M: Machine> Lru<M> {
             .ok_or(Refused::TooYoung { named: evict.oldest, youngest })
     }
 
-    /// Carries out commands up to the next batch of pages that they evict. Returns this batch with its lruvec, or
-    /// `None` when all commands were carried out. `freed` is the number of pages of the previous batch that were freed.
-    /// This function may take locks of page tables.
+    /// Carries out commands until one of them has taken a batch of pages off its lists to evict them. Returns this
+    /// batch with its lruvec, or `None` when all commands were carried out. `freed` is the number of pages of the
+    /// previous batch that were freed. This function may take locks of page tables.
     ///
     /// # Errors
     /// Fails when a command is refused. The commands before it were carried out.

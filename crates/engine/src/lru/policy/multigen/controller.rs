@@ -11,11 +11,11 @@ use super::uses::TIERS;
 use crate::lru::Family;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Number of pages that are added to the evicted and protected pages of the reference rate, before another refault rate
-/// is compared with it (`RateSmoothing::ByBatch`).
+/// Number that is added to the divisor of the reference rate (its evicted and protected pages) in a comparison with
+/// another refault rate (`RateSmoothing::ByBatch`).
 const SMOOTHING_PAGES: u64 = 64;
 
-/// A refault rate: the number of pages that refaulted, out of the pages that were evicted or protected.
+/// A refault rate: a number of refaulted pages, and the number of evicted or protected pages of which it is a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     /// Number of pages that refaulted: they were read again after they were evicted.
@@ -24,12 +24,13 @@ pub struct Rate {
     pub total: u64,
 }
 
-/// The rule by which refault rates are compared.
+/// The rule by which two refault rates are compared, to decide whether the pages of a tier or a family may be evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Number of refaults below which a rate does not count: pages with fewer refaults may be evicted in any case.
+    /// Smallest number of refaults that can protect a tier. A tier with fewer refaults may be evicted, whatever its
+    /// refault rate.
     pub floor: u64,
-    /// The amounts that are added to the reference rate before a comparison.
+    /// The amounts that are added to the counts of one of two compared tiers or types, which is the reference.
     pub smoothing: RateSmoothing,
 }
 
@@ -39,8 +40,8 @@ impl Rule {
         Self { floor: choices.refault_floor, smoothing: choices.rate_smoothing }
     }
 
-    /// Returns whether pages with the rate `candidate` may be evicted before pages with the rate `reference`. Each
-    /// argument is a rate and its gain, by which the rate is divided before the comparison.
+    /// Returns whether pages with the refault rate `candidate` may be evicted before pages with the refault rate
+    /// `reference`. Each argument is a rate and a gain; the rate is divided by the gain before the comparison.
     pub fn is_ok_to_evict(&self, reference: (Rate, u64), candidate: (Rate, u64)) -> bool {
         let ((reference, reference_gain), (candidate, candidate_gain)) = (reference, candidate);
         let (total, refaulted, candidate_total) = match self.smoothing {
@@ -53,10 +54,10 @@ impl Rule {
                 <= product(refaulted, candidate_total, candidate_gain)
     }
 
-    /// Returns the highest tier that may be evicted, for a family whose tiers have the refault rates `tiers`.
-    /// `reference` is a rate for comparison, with its gain. A tier is protected if its rate, divided by `gain`, is
-    /// above the reference rate, divided by the gain of the reference. All tiers above a protected tier are protected,
-    /// too. The first tier is never protected.
+    /// Returns the highest tier of a family whose pages may be evicted. `tiers` has the refault rates of the family's
+    /// tiers, from the first one up. A tier is protected if its rate, divided by `gain`, is above the rate in
+    /// `reference`, divided by the gain in `reference`. All tiers above a protected tier are protected, too. The first
+    /// tier is never protected.
     pub fn tier_limit(&self, reference: (Rate, u64), tiers: &[Rate], gain: u64) -> usize {
         let goes = |rate: &&Rate| self.is_ok_to_evict(reference, (**rate, gain));
         tiers[1..].iter().take_while(goes).count()
@@ -145,8 +146,9 @@ impl Controller {
         [0, 1, 2, 3].map(|tier: usize| self.counts[family as usize][tier].rate())
     }
 
-    /// Returns three counts of a family's tier in the family's oldest generation: how many pages refaulted, were
-    /// evicted, and were protected.
+    /// Returns three counts of pages for a tier of a family (anonymous or file pages), counted since the family's
+    /// oldest generation became the oldest: pages that refaulted, pages that were evicted, and pages that were
+    /// protected.
     pub fn counted(&self, family: Family, tier: usize) -> [u64; 3] {
         let counts = &self.counts[family as usize][tier];
         [&counts.refaulted, &counts.evicted, &counts.protected].map(|count| count.load(Relaxed))
@@ -159,7 +161,8 @@ impl Controller {
         Rate { refaulted: counts.average_refaulted.load(Relaxed), total: counts.average_total.load(Relaxed) }
     }
 
-    /// Returns the last tier of a family that may be evicted, when tiers are compared with the family's first tier.
+    /// Returns the highest tier whose pages may be evicted, among the tiers of a family. The refault rate of each tier
+    /// is compared with that of the family's first tier.
     pub fn tier_limit(&self, choices: &Choices, family: Family) -> usize {
         let rates = self.rates(family);
         let margin = u64::from(choices.tier_margin_percent);

@@ -17,7 +17,7 @@ use machine::{FrameNumber, Func, Lock, Machine, Step};
 /// Largest number of pages that are scanned under one hold of the lock (`MAX_LRU_BATCH`).
 pub(super) const LOOKED_AT_MAX: u64 = 4096;
 
-/// For each [`Family`], `true` if its pages may be taken.
+/// For each [`Family`] (anonymous and file pages), `true` if its pages may be evicted.
 pub(super) type Evictable = [bool; Family::ALL.len()];
 
 /// A batch that is being gathered: pages that were taken off a list, and counts of all pages that were examined.
@@ -33,9 +33,9 @@ struct Gathered {
     scanned: u64,
     /// Number of scanned pages that must be written before they can be freed.
     to_write: u64,
-    /// Pages whose marks of use were cleared, although readers with hazard pointers may use them without setting new
-    /// marks. The pages are closed to such readers once the lock of the lists is free. Until then this list holds a
-    /// reference to each page.
+    /// Pages that are still open to readers with hazard pointers although their marks of use were cleared. Such readers
+    /// may use a page without setting a mark, so the pages are closed to them after the lock of the LRU lists is
+    /// released. Until then `opened` holds a reference to each page.
     opened: Vec<FrameNumber>,
     /// Number of examined pages that went to another generation instead of being taken.
     moved: u64,
@@ -65,9 +65,9 @@ pub(super) enum Sorted {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Isolates pages of the oldest generation of the family that is to be evicted. If no page was isolated, continues
-    /// with the other family, as `type_rule` says. Examines at most `budget` pages. Returns the batch of isolated
-    /// pages.
+    /// Isolates pages of the oldest generation of a family, anonymous or file pages, and returns them as a batch. If
+    /// the scan of this family is in vain, as `type_rule` defines it, continues with the other family. Examines at most
+    /// `budget` pages in all.
     pub(super) fn evict_batch(
         &self,
         multigen: &Multigen,
@@ -191,7 +191,9 @@ impl<M: Machine> Lru<M> {
         demand.may_do_all || !needs_io
     }
 
-    /// Clears the mark of the first use of a page that leaves its list. From then on, the mark shows only later uses.
+    /// Clears the mark of the first use (`PG_referenced`) of a page that is taken off its list, or, if this mark is not
+    /// set, the marks of all other uses. A mark that the page has later then shows a later use. Does nothing with
+    /// [`IsolatedMarks::Kept`].
     fn take_first_mark(&self, multigen: &Multigen, frame: FrameNumber, batch: &mut Gathered) {
         match multigen.choices.isolated_marks {
             IsolatedMarks::Kept => return,
@@ -205,8 +207,8 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Moves `frame`, the page at the tail of the list of `slot`, to another list if it belongs there. Returns the
-    /// number of pages by which the next generation grew, for the caller to count. Returns `None` if the page is not
-    /// moved and may be evicted.
+    /// number of pages that this call moved from their generation to the next; the caller adds it to the counts of
+    /// sizes. Returns `None` if the page is not moved and may be evicted.
     #[expect(clippy::too_many_arguments, reason = "what a scan of one type needs to know")]
     fn sort(
         &self,
@@ -305,7 +307,8 @@ impl<M: Machine> Lru<M> {
         retried
     }
 
-    /// Makes an isolated page active if it would otherwise go back to the oldest generation.
+    /// Sets the flag `ACTIVE` of an isolated page if the page would otherwise go back to the oldest generation. With
+    /// the flag it goes to a younger one.
     fn keep_from_oldest(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
@@ -319,13 +322,13 @@ impl<M: Machine> Lru<M> {
     }
 }
 
-/// Returns the slot of the generation after the one in `slot`.
+/// Returns the slot of the next younger generation than the one in `slot`.
 pub(super) const fn next_slot(slot: usize) -> usize {
     (slot + 1) % GENERATIONS
 }
 
-/// Returns the kind of a page with `flags`, which decides where the page goes. The page is at the tail of the list of
-/// the generation in slot `slot`.
+/// Returns the kind of a page at the tail of a list. The kind decides where eviction puts the page. `flags` are the
+/// page's flags, and `slot` is the slot of the list's generation.
 pub(super) const fn sorted(
     flags: Flags,
     slot: usize,

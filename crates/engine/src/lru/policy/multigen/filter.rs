@@ -63,12 +63,14 @@ impl Filters {
         self.of(seq + 1).begin();
     }
 
-    /// Returns whether a walk is to examine a page table while generation `seq` is the youngest.
+    /// Returns whether a walk is to examine page table `table` when the youngest generation is `seq`: whether the Bloom
+    /// filter for this generation contains the table. Returns `true` for every table if this filter was never filled.
     pub fn has(&self, seq: u64, table: u64) -> bool {
         self.of(seq).has(table)
     }
 
-    /// Puts a page table into the filter that walks read while generation `seq` is the youngest.
+    /// Puts page table `table` into the Bloom filter for generation `seq`: the filter that walks read while this
+    /// generation is the youngest.
     pub fn insert(&self, seq: u64, table: u64) {
         self.of(seq).insert(table);
     }

@@ -28,7 +28,8 @@ pub const fn slot_in(flags: Flags) -> usize {
     ((flags.0 & Flags::GENERATION.0) >> Flags::GENERATION_SHIFT) as usize
 }
 
-/// Returns `flags`, changed so that they name the generation of `slot`.
+/// Returns `flags` with the slot `slot` (a generation's number modulo [`GENERATIONS`]) in the bits that name the page's
+/// generation.
 pub const fn with_slot(flags: Flags, slot: usize) -> Flags {
     Flags(flags.without(Flags::GENERATION).0 | (slot as u32) << Flags::GENERATION_SHIFT)
 }
@@ -53,13 +54,13 @@ impl Seqs {
         self.max - self.min[family as usize] + 1
     }
 
-    /// Returns whether pages can be taken from a family's oldest generation: the family must keep two generations
-    /// without it.
+    /// Returns whether pages of a family's oldest generation can be evicted: whether the family has at least two
+    /// generations besides the oldest.
     pub const fn is_evictable(&self, family: Family) -> bool {
         self.generations(family) > GENERATIONS_MIN
     }
 
-    /// Returns whether the generation in a slot is one of the two youngest.
+    /// Returns whether the generation in a slot is one of the two youngest, whose pages count as active.
     pub const fn is_active(&self, slot: usize) -> bool {
         slot == slot_of(self.max) || slot == slot_of(self.max - 1)
     }

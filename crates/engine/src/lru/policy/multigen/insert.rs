@@ -20,8 +20,8 @@ const fn list_of(family: Family, is_active: bool) -> ListKind {
 }
 
 impl<M: Machine> Lru<M> {
-    /// Adds `pages`, which may be negative, to the number of a zone's pages in the generation of a slot. Called under
-    /// the lock of the lists.
+    /// Adds `pages`, which may be negative, to the number of pages of `zone` and `family` in the generation that uses
+    /// the slot `slot`. The caller holds the lock of the lists.
     pub(super) fn count_pages(&self, lruvec: &Lruvec<M>, zone: &Zone<M>, family: Family, slot: usize, pages: i64) {
         let of = lruvec.generational();
         of.generations.add(slot, family, zone.kind, pages);
@@ -61,7 +61,8 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts a page on the list that its flags and `coming` select. The page was on no list before.
+    /// Puts a page that is on no list on a list. The page's flags, and the way in which it comes (`coming`), determine
+    /// the list and the place.
     pub(super) fn link(&self, multigen: &Multigen, lists: &mut Lists, frame: FrameNumber, coming: Coming) {
         let lruvec = self.lruvec_of_page(frame);
         let choices = &multigen.choices;
@@ -96,7 +97,7 @@ impl<M: Machine> Lru<M> {
         before
     }
 
-    /// Takes `pages` off their lists, as far as they are on lists. All of `pages` lie in one zone.
+    /// Takes those of `pages` that are on lists off their lists. All of `pages` lie in one zone.
     pub(in crate::lru) fn unlink_generations(&self, reach: Reach<'_, M>, pages: &[FrameNumber]) {
         let of = reach.lruvec.generational();
         let mut lists = of.lists.lock();
@@ -234,9 +235,9 @@ impl<M: Machine> Lru<M> {
         })
     }
 
-    /// Puts `tail`, a page of a huge page that is about to be split, on a list. It goes behind the huge page's head,
-    /// whose flags were `flags`. If the head is on no list, the tail goes where reclaim takes pages next. The caller
-    /// holds the lock of the lists.
+    /// Puts `tail`, a page of a huge page that is about to be split, on a list. It goes directly after the huge page's
+    /// head, towards the list's tail; the head's flags were `flags`. If the head is on no list (isolated), `tail` goes
+    /// to the end of a list from which reclaim takes the next pages. The caller holds the lock of the lists.
     fn link_split(&self, multigen: &Multigen, lists: &mut Lists, head: FrameNumber, flags: Flags, tail: FrameNumber) {
         if flags.has(Flags::LRU) {
             self.frames[tail].set(with_slot(Flags::LRU, slot_in(flags)));

@@ -1,8 +1,8 @@
 //! The lists of one lruvec: one for each generation, family and kind of zone.
 //!
-//! A page's flags may name another generation than that of the list on which the page is. So a page is taken off its
-//! list without knowing the list. For this purpose, the outer links of a list's first and last page are the list's own
-//! number, which is above all numbers of frames.
+//! A page's flags may name another generation than that of the list on which the page is. So the code that takes a page
+//! off its list does not know from the flags which list this is. Therefore the outer links of a list's first and last
+//! page hold the number of the list, which is above all numbers of frames.
 
 use super::generations::{GENERATIONS, ZONES};
 use crate::lru::Family;
@@ -11,7 +11,8 @@ use machine::FrameNumber;
 
 const LISTS: usize = GENERATIONS * 2 * ZONES;
 
-/// The number of a list, which stands for its generation's slot, its family and its kind of zone.
+/// Number of an LRU list. It encodes the slot of the list's generation, the family of the list's pages (anonymous or
+/// file pages), and the kind of zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListId(u8);
 
@@ -43,7 +44,8 @@ const fn decode(link: u32) -> Result<FrameNumber, usize> {
     if link < FRAMES_MAX { Ok(FrameNumber(link)) } else { Err((link - FRAMES_MAX) as usize) }
 }
 
-/// The links to the two pages at the ends of a list. If the list is empty, both links lead to the list's own end.
+/// The links of a list to its first and its last page. If the list is empty, both are the link that marks the ends of
+/// this list ([`ListId::end`]).
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     first: u32,
@@ -70,7 +72,7 @@ impl Lists {
         self.last(list).is_none()
     }
 
-    /// Returns the page at the tail of a list.
+    /// Returns the page at the tail of a list; `None` if the list is empty.
     pub fn last(&self, list: ListId) -> Option<FrameNumber> {
         decode(self.0[list.0 as usize].last).ok()
     }

@@ -13,7 +13,9 @@ use std::ops::Range;
 /// Number of page-table entries that are examined around a used one (`LookAround::Window`).
 const WINDOW: u32 = 64;
 
-/// Returns the entries to examine around one entry, within its table and its region of `pages` pages.
+/// Returns the page-table entries to examine when the entry of `page` was found used. They lie in the same page table
+/// as this entry, and in the same region, which has `pages` pages. The range is empty if `rule` allows no such
+/// examination.
 fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
     let start = page / ENTRIES * ENTRIES;
     let end = (start + ENTRIES).min(pages);

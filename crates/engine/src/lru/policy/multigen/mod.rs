@@ -1,13 +1,13 @@
 //! The multi-generational LRU: each page has a generation, by when it was last seen used, and a tier, by how often it
 //! was used through its file.
 //!
-//! *Flow*: a new page joins a generation by its state ([`placement`]). A use through its file is counted in its word
-//! ([`uses`]). Reclaim takes pages of the oldest generation ([`scan`], [`evict`]), and moves pages that belong
-//! elsewhere by now. A page that leaves keeps a shadow ([`refault`]). The refaults decide which family (anonymous or
-//! file pages) is evicted next and which tiers are protected ([`controller`]). [`ageing`] begins new generations.
-//! Before that, a [`walk`] of page tables finds the used pages; [`look_around`] finds more beside a page that reclaim
-//! finds used. [`view`] shows the generations, and [`command`] begins and evicts generations from outside. *Locks*:
-//! `lru`, of each lruvec. *Description*: mechanisms/multigen.
+//! *Flow*: the state of a new page decides which generation the page joins ([`placement`]). Uses of a page through its
+//! file are counted in the page's flags ([`uses`]). Reclaim takes pages of the oldest generation ([`scan`], [`evict`]),
+//! and moves pages that now belong to another generation. An evicted page leaves a shadow ([`refault`]). The refaults
+//! decide which family (anonymous or file pages) is evicted next and which tiers are protected ([`controller`]).
+//! [`ageing`] begins new generations. Before that, a [`walk`] of page tables finds the used pages. When reclaim finds a
+//! used page, [`look_around`] finds more used pages beside it. [`view`] shows the generations, and [`command`] lets a
+//! user begin and evict generations. *Locks*: `lru`, of each lruvec. *Description*: mechanisms/multigen.
 //!
 //! Its versions, from the first posting to Linux 7.2, are choices ([`choices`]). `model` is a model of the policy for use
 //! without an engine.
@@ -61,8 +61,8 @@ impl Multigen {
         Self { choices, packing: Packing::new(lruvecs) }
     }
 
-    /// Returns whether global reclaim takes memory control groups, where memory has them, from a list that each node
-    /// keeps (`multigen.memcg_lru`).
+    /// Returns whether each node has a list of memory control groups from which global reclaim chooses the groups to
+    /// scan (`multigen.memcg_lru`). The list has no effect if memory has no groups.
     pub(in crate::lru) const fn has_memcg_lru(&self) -> bool {
         match self.choices.memcg_lru {
             choices::MemcgLru::On => true,

@@ -1,10 +1,10 @@
 //! A model of the multi-generational LRU for use without an engine: files that are read by system calls, in one zone.
 //!
 //! The model uses the engine's code for lists, generations, counts of uses, tiers, the controller, placement, shadows,
-//! and for the question whether a generation begins. It has a scan of its own: the engine's scans have priorities,
-//! targets and walks of page tables, while the model returns the pages to be evicted one by one on demand. A *round* of
-//! the model evicts as many pages as the engine isolates under one hold of the lock, and examines at most 4096 pages.
-//! Generations begin between two rounds.
+//! and the decision whether a generation begins. Only the scan is the model's own. A scan of the engine has a priority
+//! and a target, and page tables are walked before it. The model's scan has none of these: it returns one page to evict
+//! at each call. A *round* of the model evicts as many pages as the engine isolates under one hold of the lock, and
+//! examines at most 4096 pages. Generations begin between two rounds.
 
 use super::ageing::{Ages, is_wanted_before_round, is_wanted_in_scan};
 use super::choices::{Choices, FileUse, IsolatedMarks};
@@ -37,9 +37,9 @@ pub struct MultigenModel {
     controller: Controller,
     /// The highest tier whose pages may be evicted in this round.
     tier_limit: usize,
-    /// Number of pages that the present round may still evict.
+    /// Number of pages that may still be evicted before the next round of eviction begins.
     left_in_round: u32,
-    /// Number of pages that the present round may still examine.
+    /// Number of pages that may still be examined in the present round of eviction.
     left_to_look_at: u64,
 }
 
@@ -59,7 +59,7 @@ impl MultigenModel {
         }
     }
 
-    /// Returns the number of the oldest generation that has a place on the lists.
+    /// Returns the number of the oldest generation that has a list. The model has only file pages.
     fn oldest(&self) -> u64 {
         self.generations.seqs().min[Family::File as usize]
     }
@@ -135,7 +135,7 @@ impl MultigenModel {
         self.generations.set_min(Family::File, self.oldest() + generations);
     }
 
-    /// Ends the oldest generations that have no pages, as long as at least two generations remain.
+    /// Ends generations from the oldest on, until one has pages or only two generations remain.
     fn end_empty(&self) {
         let seqs = self.generations.seqs();
         let is_empty = |seq: &u64| self.lists.is_empty(ListId::new(slot_of(*seq), Family::File, ZONE));

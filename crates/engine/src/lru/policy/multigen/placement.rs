@@ -1,4 +1,4 @@
-//! The generation that a page joins (mechanisms/multigen, 2.3).
+//! Choice of the generation for a page that is put on a list. *Description*: mechanisms/multigen, 2.3.
 
 use super::choices::{Placement, Rejected};
 use super::generations::{Seqs, is_of};
@@ -8,7 +8,7 @@ use crate::memory::Flags;
 /// The way in which a page comes to a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coming {
-    /// The page comes from a batch of new pages, or from a caller that moved it.
+    /// The page is new on the lists, or was taken off them by a caller that now puts it back.
     New,
     /// The page was rotated when its writeback ended. It is the next page to be evicted.
     Rotated,
@@ -25,7 +25,8 @@ pub struct ListPlace {
     pub at_tail: bool,
 }
 
-/// Returns the place on the lists of generations at which a page with these flags is put.
+/// Returns the place on the lists of generations that a page with the flags `flags` gets. `coming` says how the page
+/// comes to a list. `rule` and `rejected` are choices of the kernel, and `seqs` has the numbers of the generations.
 pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, seqs: &Seqs) -> ListPlace {
     let family = is_of(flags);
     let (youngest, oldest) = (seqs.max, seqs.min[family as usize]);

@@ -103,10 +103,10 @@ fn seqs(lru: &Lru<Sim>) -> Seqs {
     lru.generation_numbers(lru.lruvec_of(&lru.zones[0])).unwrap()
 }
 
-/// The expected contents of the lists.
+/// The pages that the lists must have after the steps of the test so far, and the numbers of pages that came and left.
 #[derive(Default)]
 struct Model {
-    /// The pages that are still in memory.
+    /// The pages that came to memory in the test and have not been reclaimed yet.
     pages: Vec<FrameNumber>,
     /// The shadows of file pages that were reclaimed.
     shadows: Vec<Shadow>,
@@ -118,7 +118,9 @@ struct Model {
 }
 
 impl Model {
-    /// Scans until the scan ends. Dirty pages stay, and all others leave.
+    /// Runs one scan of the generations to its end. Of the pages that the scan takes, dirty ones are put back on lists,
+    /// and all others are reclaimed. Fails if the scan protects a page of the first tier although none may be
+    /// protected.
     fn scan(&mut self, lru: &Lru<Sim>, demand: Demand) -> Result<(), TestCaseError> {
         let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
         let (reach, lruvec) = (lru.reach(zone), lru.lruvec_of(zone));

@@ -28,14 +28,15 @@ pub(super) struct Left {
 }
 
 impl Left {
-    /// Returns the tier, out of those of a kernel, that the page had when it was evicted.
+    /// Returns the tier that the page had when it was evicted: a number below `choices.tiers`.
     pub(super) const fn tier(self, choices: &Choices) -> usize {
         let tier = uses::tier_of_count(choices.use_marks, self.is_workingset, self.counted);
         if tier < choices.tiers as usize { tier } else { choices.tiers as usize - 1 }
     }
 
-    /// Returns two flags for a page that came back to memory soon: whether its return counts as an activation, and
-    /// whether it counts as a restoration.
+    /// Returns two flags for a recent refault of a page: whether it counts as an activation (`workingset_activate`),
+    /// and whether it counts as a restoration (`workingset_restore`). `is_in_fault` is true if a page fault brought the
+    /// page back.
     const fn is_activated_or_restored(self, choices: &Choices, is_in_fault: bool) -> (bool, bool) {
         let has_four_uses = self.is_workingset && self.counted + 1 >= uses::FULL;
         let tier = uses::tier_of_count(choices.use_marks, self.is_workingset, self.counted);
@@ -76,7 +77,7 @@ impl Packing {
         Self { lruvec_bits: u32::BITS - (lruvecs as u32).saturating_sub(1).leading_zeros() }
     }
 
-    /// Returns how many successive generations a shadow can tell apart.
+    /// Returns how many different generation numbers a shadow can hold. A shadow has a generation's number modulo this.
     const fn seqs(self) -> u64 {
         1 << (Shadow::BITS - LRUVEC_SHIFT - self.lruvec_bits)
     }
@@ -132,8 +133,8 @@ const fn is_in_fault(how: Insert) -> bool {
     }
 }
 
-/// Returns the flag that marks a page which a page fault brings into memory. Other pages that come back with a shadow
-/// do not have this flag before they join the lists.
+/// Returns the flag that a page gets before it joins the lists, if a page fault brought the page into memory: the
+/// active flag or the referenced flag, as the choice `faulted` says.
 const fn mark_of_faulted(faulted: Faulted) -> Flags {
     match faulted {
         Faulted::Active => Flags::ACTIVE,
@@ -165,16 +166,16 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Marks a fresh page of a file before it is read for a page fault, so that the page joins its generation as
-    /// `multigen.faulted` says. Does nothing if the task goes through the mapping sequentially (`lru_gen_in_fault`).
+    /// Marks a newly allocated page of a file before a page fault reads it in. The mark decides which generation the
+    /// page joins (`multigen.faulted`). Does nothing if the task reads the mapping sequentially (`lru_gen_in_fault`).
     pub(in crate::lru) fn note_reader_in_fault(&self, multigen: &Multigen, frame: FrameNumber, reader: &Task) {
         if reader.file_fault.is_some_and(|fault| fault.pattern == ReadPattern::Normal) {
             self.frames[frame].set(mark_of_faulted(multigen.choices.faulted));
         }
     }
 
-    /// Prepares a page to join the lists. Marks the page if it comes in a page fault, and counts its refault if it left
-    /// a shadow.
+    /// Prepares a page to join the lists. Sets the flag of faulted pages ([`mark_of_faulted`]) if a page fault brings
+    /// the page into memory. Counts a refault if the page left a shadow.
     pub(in crate::lru) fn note_coming_to_generations(
         &self,
         multigen: &Multigen,
@@ -219,7 +220,8 @@ impl<M: Machine> Lru<M> {
         lruvec.generational().controller.count(Count::Protected, family, tier, pages);
     }
 
-    /// Counts pages that stay in memory because of their tier as activations, if `multigen.refault_marks` says so.
+    /// Adds pages that stay in memory because of their tier to the counter of activations, if `multigen.refault_marks`
+    /// says so.
     pub(super) fn count_protected(
         &self,
         multigen: &Multigen,

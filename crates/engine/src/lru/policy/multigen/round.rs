@@ -16,7 +16,7 @@ pub(super) struct Rounds<M: Machine> {
 struct Round<M: Machine> {
     /// Number of the youngest generation when the round began.
     seq: u64,
-    /// Regions that no task has taken yet.
+    /// Regions whose page tables no task has begun to walk in this round.
     regions: vec::IntoIter<Arc<Region<M>>>,
     /// Number of tasks that walk regions in this round.
     walkers: u32,
@@ -30,10 +30,11 @@ impl<M: Machine> Rounds<M> {
         Self { current: machine.lock(LockClass::Other, None), ended: machine.wait_queue() }
     }
 
-    /// Begins the round after generation `seq`. If this round is under way already, joins it instead, provided that it
-    /// has regions left and that both the round and the caller (`may_share`) allow sharing. Returns `false` if the
-    /// caller neither begins nor joins a round. `regions` returns the regions of a new round. `begin` is called before
-    /// any task takes a region of a new round. `is_over` returns whether the round after `seq` has ended already.
+    /// Begins the round in which page tables are walked after `seq` became the youngest generation. If this round is
+    /// under way already, joins it instead, provided that it has regions left and that both the round and the caller
+    /// (`may_share`) allow sharing. Returns `false` if the caller neither begins nor joins the round. `regions` returns
+    /// the regions of a new round. `begin` is called before any task takes a region of a new round. `is_over` returns
+    /// whether the round has ended already.
     pub(super) fn join(
         &self,
         seq: u64,
@@ -66,13 +67,14 @@ impl<M: Machine> Rounds<M> {
         }
     }
 
-    /// Returns the next region for a task in the round; `None` when all regions are walked or taken.
+    /// Returns a region that no task has walked or taken in the current round, for the calling task to walk. Returns
+    /// `None` if no such region is left, or no round is under way.
     pub(super) fn next(&self) -> Option<Arc<Region<M>>> {
         self.current.lock().as_mut()?.regions.next()
     }
 
-    /// Notes that the caller has walked its regions. Returns whether the caller is the last to do so. The last caller
-    /// begins the generation, and calls [`Rounds::end`].
+    /// Takes the caller out of the tasks that walk regions in the current round. Returns whether the caller was the
+    /// last of them. The last one begins the new generation, and then calls [`Rounds::end`].
     pub(super) fn leave(&self) -> bool {
         let mut current = self.current.lock();
         let Some(round) = &mut *current else { return false };

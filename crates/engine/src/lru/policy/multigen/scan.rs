@@ -59,8 +59,8 @@ impl<M: Machine> Lru<M> {
             .clamp(multigen.choices.first_priority_min.min(demand.priority), demand.priority)
     }
 
-    /// Returns the next batch of a scan that has freed `freed` pages so far. The batch may be empty. Returns `None`
-    /// when the scan is over. This function may sleep.
+    /// Returns the next batch of pages that a scan hands to reclaim. `freed` is the number of pages that the scan has
+    /// freed so far. The batch may be empty. Returns `None` when the scan is over. This function may sleep.
     pub(in crate::lru) fn next_of_generations(
         &self,
         multigen: &Multigen,
@@ -176,8 +176,9 @@ fn priority_of_share(pages: u64, wanted: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Checks the first priority of a scan. It is the floor of log2 of the number of pages, minus the ceiling of log2
-    /// of the wanted number (mechanisms/multigen, 6.1).
+    /// Tests the first priority of a scan for several pairs of the number of pages on the lists and the number of pages
+    /// wanted. The priority must be log2 of the first number, rounded down, minus log2 of the second, rounded up
+    /// (mechanisms/multigen, 6.1).
     #[test]
     fn a_share_by_the_first_priority_is_about_what_is_wanted() {
         let priorities = [(100_000, 1024), (100_000, 1025), (100_000, 64), (1 << 20, 64), (500, 1024), (0, 64)];

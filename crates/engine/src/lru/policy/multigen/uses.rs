@@ -26,12 +26,12 @@ const fn with_counted(flags: Flags, n: u32) -> Flags {
     Flags(flags.without(Flags::USES).0 | n << Flags::USES_SHIFT)
 }
 
-/// Returns whether a page was used as often as can be counted.
+/// Returns whether the count of a page's uses has reached its largest value, so that further uses are not counted.
 pub const fn is_saturated(flags: Flags) -> bool {
     flags.has(Flags::REFERENCED.with(Flags::USED_AGAIN))
 }
 
-/// Returns the flags of a page after one more use.
+/// Returns the flags of a page with the flags `flags` after one more use. `marks` says which use sets `WORKINGSET`.
 pub const fn used(marks: UseMarks, flags: Flags) -> Flags {
     if !flags.has(Flags::REFERENCED) {
         return flags.with(Flags::REFERENCED);
@@ -46,7 +46,7 @@ pub const fn used(marks: UseMarks, flags: Flags) -> Flags {
     }
 }
 
-/// Returns the tier, out of `tiers`, of a page with these flags.
+/// Returns the tier of a page with the flags `flags`: a number below `tiers`.
 pub const fn tier(marks: UseMarks, tiers: u32, flags: Flags) -> usize {
     let tier = tier_of_count(marks, flags.has(Flags::WORKINGSET), counted(flags));
     if tier < tiers as usize { tier } else { tiers as usize - 1 }
@@ -62,7 +62,8 @@ pub const fn tier_of_count(marks: UseMarks, is_workingset: bool, counted: u32) -
     }
 }
 
-/// Returns the flags of a page whose uses are counted anew, from 0.
+/// Returns `flags` with the count of uses set to 0. A page of the workingset remains in the workingset only with
+/// [`UseMarks::WorkingsetFifth`].
 pub const fn cleared(marks: UseMarks, flags: Flags) -> Flags {
     match marks {
         UseMarks::WorkingsetSecond => flags.without(COUNT.with(Flags::WORKINGSET)),
@@ -76,7 +77,7 @@ pub const fn full(flags: Flags) -> Flags {
     with_counted(flags, FULL).with(Flags::WORKINGSET)
 }
 
-/// Returns whether the flags have the largest count of uses, whether or not a first use is marked.
+/// Returns whether `flags` have the largest count of uses. The mark of the first use is not examined.
 pub const fn is_full(flags: Flags) -> bool {
     flags.has(Flags::WORKINGSET) && counted(flags) == FULL
 }
@@ -89,8 +90,8 @@ pub const fn isolated(flags: Flags) -> Flags {
     }
 }
 
-/// Returns the flags of a page that comes back to memory. `n` is the value that the page's `USES` bits had when it
-/// left.
+/// Returns the flags of a page that comes back to memory: `flags`, and the number of uses that the page had when it
+/// left. `n` is the value that the page's `USES` bits had then.
 pub const fn restored(flags: Flags, n: u32) -> Flags {
     if n == 0 { flags } else { with_counted(flags, n).with(Flags::REFERENCED) }
 }

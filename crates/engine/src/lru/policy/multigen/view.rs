@@ -16,13 +16,14 @@ enum TierCounts {
     None,
     /// The counts of the oldest generation: numbers of pages that refaulted, were evicted, and were protected.
     Oldest([u64; 3]),
-    /// The averages over earlier generations, which are shown under the youngest generation.
+    /// The moving averages of the tier's counts over earlier generations: of the refaulted pages, and of all.
+    /// `lru_gen_full` shows them under the youngest generation.
     Youngest(Rate),
 }
 
 impl TierCounts {
-    /// Returns the three counts of the tier, each with the letter that `lru_gen_full` shows behind it, such as `r` for
-    /// refaulted pages. A count that the tier does not have is 0, with the letter `x`.
+    /// Returns the three counts of the tier, each with the letter that `lru_gen_full` prints after the count, such as
+    /// `r` for refaulted pages. A count that the tier does not have is 0, with the letter `x`.
     fn fields(self) -> [(u64, char); 3] {
         match self {
             Self::None => [(0, 'x'); 3],

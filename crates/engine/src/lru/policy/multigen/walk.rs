@@ -16,11 +16,11 @@ use crate::page_cache::ReadPattern;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
 use std::ops::Range;
 
-/// Number of entries in a cache line. A table is worth the next walk if at least one in this many of its entries was
-/// used.
+/// Number of page-table entries in a cache line. The next walk examines a page table again if at least one in this many
+/// of its entries had its accessed bit set.
 const ENTRIES_PER_LINE: u32 = 8;
 
-/// Changes of the sizes of generations, in pages, that a walk has noted and that are not counted yet.
+/// Changes of the sizes of generations, in pages, that a walk has made but not yet added to the counters of the lruvec.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pages: [[[i64; ZONES]; 2]; GENERATIONS],
@@ -33,12 +33,13 @@ pub(super) struct SeenEntries {
     /// Number of examined entries, whether or not they map a page.
     entries: u32,
     young: u32,
-    /// Number of used entries whose page is on the lruvec of another group.
+    /// Number of entries whose accessed bit was set and whose page is on the lruvec of another group.
     of_other_groups: u32,
 }
 
 impl SeenEntries {
-    /// Returns whether enough entries were used to make the table worth the next walk.
+    /// Returns whether the next walk is to examine the same page table again: if at least one in 8 of the examined
+    /// entries had its accessed bit set.
     pub(super) const fn is_dense(self) -> bool {
         self.young > 0 && self.young * ENTRIES_PER_LINE >= self.entries
     }
@@ -47,17 +48,18 @@ impl SeenEntries {
 /// The page-table entries whose accessed bits a walk clears.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marks {
-    /// The accessed bits of all examined entries are cleared.
+    /// The walk clears the accessed bits of all page-table entries that it examines.
     Taken,
-    /// The accessed bits of entries whose page is on a list are cleared.
+    /// The accessed bits of those entries are cleared whose page is on an LRU list.
     TakenOfListed,
     /// No accessed bit is cleared.
     Left,
 }
 
 impl<M: Machine> Lru<M> {
-    /// Walks regions of a round, as long as there is one that no other task has taken. Examines only tables that were
-    /// touched since the last walk. With `is_forced`, also examines touched tables that the filter would leave out.
+    /// Walks the page tables of regions in the current round, until each region was taken by this task or another one.
+    /// Examines only tables that were touched since the last walk. With `is_forced`, also examines touched tables that
+    /// the filter would leave out.
     pub(super) fn walk_regions(&self, multigen: &Multigen, lruvec: &Lruvec<M>, evictable: Evictable, is_forced: bool) {
         let of = lruvec.generational();
         let is_filtered = match multigen.choices.walk {
@@ -105,8 +107,9 @@ impl<M: Machine> Lru<M> {
         self.count_pending(lruvec, &mut pending);
     }
 
-    /// Promotes the pages of an lruvec whose page-table entries were used. All entries of `pages` are in one table,
-    /// whose lock the caller holds. Returns the counts of the examined entries.
+    /// Examines the page-table entries of `pages`, a range of the region. Promotes the pages of the lruvec whose
+    /// entries have the accessed bit set; with [`Marks::TakenOfListed`], only those that are on a list. All these
+    /// entries are in one table, whose lock the caller holds. Returns the counts of the examined entries.
     pub(super) fn promote_used(
         &self,
         multigen: &Multigen,

@@ -1,6 +1,8 @@
-//! Clock, or second chance: pages leave in the order in which they came, except pages that were used meanwhile.
+//! Clock, or second chance: pages leave in the order in which they came, except that a page that was used meanwhile
+//! goes back to the beginning.
 //!
-//! A use is a store to the page's own word. Corbató, "A paging experiment with the Multics system", 1968.
+//! A use only sets bits in the page's own descriptor; it does not move the page. Corbató, "A paging experiment with the
+//! Multics system", 1968.
 
 use crate::lru::policy::{Insert, Pages, Policy, Seen, Verdict, Victims};
 use crate::memory::List;
