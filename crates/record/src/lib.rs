@@ -6,7 +6,7 @@
 //!
 //! - [`session`] runs the command and writes the record; [`answer`] describes the result in words.
 //! - `shim/` is the library itself, a crate of its own that the build script compiles; `ring` is the memory that the
-//! shim and the recorder share; `follow` converts the shim's events in this memory to requests.
+//!   shim and the recorder share; `follow` converts the shim's events in this memory to requests.
 //! - `tracefs` is the other means. [`memory`] and [`working_set`] look at memory.
 //! - [`elf`] says whether the shim can be loaded into a program; [`hash`] hides names.
 #![cfg(target_os = "linux")]

@@ -335,8 +335,7 @@ impl Frame {
         self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, changed).map(Flags).map_err(Flags)
     }
 
-    /// Records that a page became dirty: sets [`Flags::WRITTEN`], and restarts from 0 the count of later reads
-    /// ([`Flags::READS`]).
+    /// Records that a page became dirty: sets [`Flags::WRITTEN`], and restarts from 0 the count of later reads.
     pub fn note_written(&self) {
         let written = |flags: u32| Some(flags & !Flags::READS | Flags::WRITTEN.0);
         let _ = self.flags.fetch_update(Ordering::AcqRel, Ordering::Acquire, written);
