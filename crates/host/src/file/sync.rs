@@ -92,6 +92,12 @@ impl Rounds {
         Some(run(wanted))
     }
 
+    /// Returns whether no other thread runs a round, waits for one, or took part in the last one.
+    fn are_unused(&self) -> bool {
+        let state = self.lock();
+        !state.has_leader && state.waiting == 0 && state.expected <= 1
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked has left the state in order: see `Round`.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -145,10 +151,14 @@ pub(super) fn note_written(file: u32, pages: Range<u32>) {
 
 impl OpenFile {
     /// Writes the pages of this thread's last write to the disk, in parallel with other threads that sync the file.
-    /// Does nothing if there are more than [`OWN_PAGES_MAX`] pages. Also does nothing if the file ends within the last
+    /// Does nothing if no other thread syncs the file, or there are more than [`OWN_PAGES_MAX`] pages. Also does nothing if the file ends within the last
     /// of the pages: other threads that append write to that page, too, and the round writes it once for all of them.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
+        if self.rounds.are_unused() {
+            // The round writes these pages together with the others, in one request if there are no others.
+            return;
+        }
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
         if file == self.cached.id && is_whole && (1..=OWN_PAGES_MAX).contains(&end.saturating_sub(start)) {
             let _plug = shared.engine.machine().plug();
@@ -159,7 +169,13 @@ impl OpenFile {
     /// Writes all dirty pages and makes the system sync the file. Pages that cannot be written, and failures of the
     /// system, count as failed writes of the file and are reported to every handle.
     fn run_round(&self, shared: &Shared, wanted: Durable) -> io::Result<()> {
-        self.write_dirty_pages(shared);
+        {
+            // All metadata of the file are more than a write can make durable.
+            let syncs = (wanted == Durable::Data).then(|| self.device.id());
+            let host = shared.engine.machine();
+            let _plug = syncs.map_or_else(|| host.plug(), |device| host.plug_to_sync(device));
+            shared.engine.access().write_dirty_pages(&self.cached);
+        }
         let synced = self.device.sync(wanted);
         if let Err(source) = &synced {
             let cause = source.raw_os_error().map_or(IoError::Device, IoError::Os);

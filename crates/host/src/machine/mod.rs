@@ -235,7 +235,14 @@ impl Host {
     /// means, which release them first.
     #[doc(alias = "blk_start_plug")]
     pub fn plug(&self) -> Plug<'_> {
-        self.shared.disks.plug()
+        self.shared.disks.plug(None)
+    }
+
+    /// Returns a plug as [`Host::plug`] does, for a caller that then makes the data of the device `id` durable
+    /// ([`Device::sync`]). If a single write is all that is to be made durable, the system writes and syncs in one
+    /// call.
+    pub fn plug_to_sync(&self, id: DeviceId) -> Plug<'_> {
+        self.shared.disks.plug(Some(id))
     }
 
     /// Waits until no request is in flight on any device. If another thread keeps submitting requests, the wait never

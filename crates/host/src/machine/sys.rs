@@ -94,6 +94,23 @@ fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t
     unsafe { libc::pwritev(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
+/// Writes runs of frames to a file, from byte `offset` of the file on, and returns when the written bytes are durable, and
+/// with them the metadata that are needed to find them (`RWF_DSYNC`). Makes one system call and returns the number of
+/// bytes written, which may be fewer than the runs have.
+pub(super) fn write_durably(file: &File, offset: u64, runs: &[Run<'_>]) -> Result<usize, Errno> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| libc::EFBIG)?;
+    checked(write_runs_durably(file.as_raw_fd(), offset, &runs[..runs.len().min(RUNS_MAX)]))
+}
+
+/// Writes runs of memory to a file durably. As with [`write_runs`], another task may change the pages meanwhile, and the
+/// thread sanitizer's list of exceptions names this function.
+#[inline(never)]
+fn write_runs_durably(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
+    let (vector, count) = (Run::as_io_vectors(runs), runs.len() as libc::c_int);
+    // SAFETY: the vector describes exactly `runs.len()` runs, which are mapped while they live.
+    unsafe { libc::pwritev2(fd, vector, count, offset, libc::RWF_DSYNC) }
+}
+
 /// Sets whether requests to an open file bypass the page cache of the kernel (O_DIRECT).
 pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
     set_flag(file, libc::O_DIRECT, is_direct)

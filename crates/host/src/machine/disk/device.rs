@@ -1,6 +1,7 @@
 //! A device: one open file or block device, divided into blocks of 4096 bytes, which receives disk requests.
 
 use super::backend::Backend;
+use super::changes::Changes;
 use super::checksums::Checksums;
 use super::cipher::Cipher;
 use super::end::End;
@@ -113,6 +114,7 @@ pub struct Device {
     /// the file always ends with a whole block.
     length: OnceLock<Length>,
     writes: Generations,
+    pub(super) changes: Changes,
     /// Number of requests that were submitted and have not finished, except small reads on the submitting thread.
     in_flight: AtomicU32,
     /// `true` while a thread waits until no request is in flight.
@@ -163,6 +165,7 @@ impl Device {
             end: End::default(),
             length: OnceLock::new(),
             writes: Generations::default(),
+            changes: Changes::default(),
             in_flight: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
             idle: WaitQueue::default(),
@@ -218,11 +221,18 @@ impl Device {
         self.backend.sync(self, wanted)
     }
 
+    /// Makes the system sync the file, unless all data are durable already.
     pub(super) fn sync_in_system(&self, wanted: Durable) -> io::Result<()> {
+        let unsynced = self.changes.unsynced();
         match wanted {
+            Durable::Data if unsynced.is_none() => return Ok(()),
             Durable::Data => self.file.sync_data(),
             Durable::All => self.file.sync_all(),
+        }?;
+        if let Some(ended) = unsynced {
+            self.changes.note_durable(ended);
         }
+        Ok(())
     }
 
     /// Releases the file's lock, if the file is locked.
@@ -274,6 +284,12 @@ impl Device {
         if self.end_in_system()? >= bytes {
             return Ok(());
         }
+        let lengthened = self.lengthen_in_system(bytes);
+        self.changes.note();
+        lengthened
+    }
+
+    fn lengthen_in_system(&self, bytes: u64) -> io::Result<()> {
         // A write that is under way, or that begins now, may make the file longer than `bytes`. Setting the length must
         // not cut off what it writes.
         if sys::lengthen(&self.file, bytes)? {
@@ -297,7 +313,9 @@ impl Device {
         self.end.expect_at_most(bytes);
         self.forget_checksums_after(bytes);
         if self.end_in_system()? != bytes {
-            self.file.set_len(bytes)?;
+            let is_set = self.file.set_len(bytes);
+            self.changes.note();
+            is_set?;
         }
         self.end.expect(bytes);
         Ok(())
