@@ -11,6 +11,7 @@ use crate::stat::{Event, Gauge};
 use machine::atomic::AtomicU32;
 use machine::atomic::Ordering::{Acquire, Relaxed, Release};
 use machine::{FrameNumber, Func, IoError, Machine, Operation, PAGE_BYTES, Step, WaitReason, Waiting};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The purpose of a writeback of a file.
@@ -28,14 +29,15 @@ pub(crate) enum Purpose {
 }
 
 /// What a writeback of a file is to do: why it writes, how many pages, and up to which page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct WriteControl {
     /// The purpose of the writeback.
     pub purpose: Purpose,
     /// Largest number of pages to write.
     pub pages_max: u64,
-    /// The first page that is not written any more: only pages with smaller numbers are written.
-    pub end: u32,
+    /// The pages of which dirty ones are written. A flush or a retry starts where the last one ended, and goes round to
+    /// the beginning of the file.
+    pub pages: Range<u32>,
 }
 
 /// Largest number of consecutive pages for which one allocation takes blocks.
@@ -50,7 +52,7 @@ struct Writer {
     purpose: Purpose,
     /// Pages for which contiguous blocks were taken, but which do not have them yet. `reserved_block` is the first of
     /// these blocks.
-    reserved: std::ops::Range<u32>,
+    reserved: Range<u32>,
     reserved_block: u64,
 }
 
@@ -154,10 +156,11 @@ impl<M: Machine> Writeback<M> {
         if control.purpose == Purpose::Retry {
             self.begin_retry(file);
         }
+        let purpose = control.purpose;
         let wrote = self.write_file_alone(file, control);
         file.is_being_written.store(false, Release);
         self.machine.wake(&file.written_wait);
-        if control.purpose != Purpose::Retry {
+        if purpose != Purpose::Retry {
             self.continue_recovery(file);
         }
         wrote
@@ -197,12 +200,14 @@ impl<M: Machine> Writeback<M> {
             // A page whose write fails in the first pass may be tried again in the second.
             Purpose::Sync => {
                 for tag in [Tag::Dirty, Tag::WriteFailed] {
-                    self.write_range(file, &mut writer, tag, 0..control.end);
+                    self.write_range(file, &mut writer, tag, control.pages.clone());
                 }
             }
-            Purpose::Flush => self.write_around(file, &mut writer, Tag::Dirty, &file.writeback_index, control.end),
+            Purpose::Flush => {
+                self.write_around(file, &mut writer, Tag::Dirty, &file.writeback_index, control.pages.end)
+            }
             Purpose::Retry => {
-                self.write_around(file, &mut writer, Tag::WriteFailed, &file.failed_pages.next, control.end)
+                self.write_around(file, &mut writer, Tag::WriteFailed, &file.failed_pages.next, control.pages.end)
             }
         }
         self.give_reserved(file, &mut writer);
@@ -222,7 +227,7 @@ impl<M: Machine> Writeback<M> {
 
     /// Writes the pages of a range that have `tag`. If the writeback stops before the end of the range, returns the
     /// page at which to continue; otherwise returns `None`.
-    fn write_range(&self, file: &File<M>, writer: &mut Writer, tag: Tag, range: std::ops::Range<u32>) -> Option<u32> {
+    fn write_range(&self, file: &File<M>, writer: &mut Writer, tag: Tag, range: Range<u32>) -> Option<u32> {
         let mut next = range.start;
         while let Some(page) = file.index.next_tagged(next, tag).filter(|page| *page < range.end) {
             // A waiting sync writes the rest. If the flusher did not give way, the sync would get its turn only when no
@@ -333,7 +338,7 @@ impl<M: Machine> Writeback<M> {
     /// Writes the dirty pages of a range, except pages that another task has locked. Other tasks may write the same
     /// file at the same time. The method is meant for a few pages that the calling task is about to sync. The calling
     /// task may sleep.
-    pub fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
+    pub fn write_few_pages(&self, file: &File<M>, pages: Range<u32>) {
         let mut writer = Writer {
             bio: Bio::new(file.device, Operation::Write, true),
             left: u64::MAX,
@@ -399,12 +404,10 @@ impl<M: Machine> Writeback<M> {
         WritePage::Submitted
     }
 
-    /// Writes all dirty pages of a file and waits until they are on the device. The calling task may sleep.
-    pub(crate) fn sync_file(&self, file: &File<M>) {
-        // Pages appended from now on are not waited for, because that wait could last for ever.
-        let end = file.index.end();
-        self.write_file(file, WriteControl { purpose: Purpose::Sync, pages_max: u64::MAX, end });
-        let mut next = 0;
+    /// Writes the dirty pages of a range of a file and waits until they are on the device. The calling task may sleep.
+    pub(crate) fn sync_pages(&self, file: &File<M>, pages: Range<u32>) {
+        let (mut next, end) = (pages.start, pages.end);
+        self.write_file(file, WriteControl { purpose: Purpose::Sync, pages_max: u64::MAX, pages });
         while let Some(page) = file.index.next_tagged(next, Tag::Writeback).filter(|page| *page < end) {
             if self.machine.is_killed() {
                 return;
