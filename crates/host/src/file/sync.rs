@@ -176,6 +176,11 @@ impl OpenFile {
             let _plug = syncs.map_or_else(|| host.plug(), |device| host.plug_to_sync(device));
             shared.engine.access().write_dirty_pages(&self.cached);
         }
+        self.sync_in_system(wanted)
+    }
+
+    /// Makes the system sync the file. A failure counts as a failed write of the file.
+    pub(super) fn sync_in_system(&self, wanted: Durable) -> io::Result<()> {
         let synced = self.device.sync(wanted);
         if let Err(source) = &synced {
             let cause = source.raw_os_error().map_or(IoError::Device, IoError::Os);
@@ -225,11 +230,24 @@ impl File {
 
     fn sync(&self, doing: &'static str, wanted: Durable) -> Result<(), Error> {
         self.shared.check_is_up()?;
-        let (open, cached) = (self.opened(), self.cached());
-        let failed_before = cached.failed_writes();
+        let open = self.opened();
+        let failed_before = self.cached().failed_writes();
         open.write_own_pages(&self.shared);
         let synced = open.rounds.join(wanted, |wanted| open.run_round(&self.shared, wanted));
         // Every thread that waited for the round reports the round's failures, not only the thread that ran it.
+        self.report_sync(doing, failed_before, synced)
+    }
+
+    /// Returns the errors of a sync: failed writes of pages that this handle has not returned yet, and the failure of the
+    /// system if this thread asked it to sync (`synced`). `failed_before` is the number of failed writes of the file
+    /// before the sync.
+    pub(super) fn report_sync(
+        &self,
+        doing: &'static str,
+        failed_before: u32,
+        synced: Option<io::Result<()>>,
+    ) -> Result<(), Error> {
+        let (open, cached) = (self.opened(), self.cached());
         let failed = cached.write_error_since(&self.seen_failures, failed_before);
         open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
         if let Some(Err(source)) = synced {

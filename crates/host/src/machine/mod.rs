@@ -56,7 +56,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
-pub(crate) use sys::{open_at_once, try_lock_file, try_share_file};
+pub(crate) use sys::{open_at_once, status_flags, try_lock_file, try_share_file};
 use task::Tasks;
 
 /// The machine under the engine, made of threads, memory and files of this process. A clone is a handle of the same
@@ -337,6 +337,11 @@ impl Machine for Host {
         // Twice the number of shards, because more threads than CPUs count at a time: kswapd, flushers, and threads
         // that take turns on one CPU.
         2 * self.shared.shards
+    }
+
+    fn page_versions(&self) -> usize {
+        // A counter for each 8 pages of memory. Two pages that are in use at the same time then seldom share one.
+        (self.shared.arena.frames_max() as usize / 8).clamp(1 << 10, 1 << 20)
     }
 
     fn lock<T: 'static>(&self, class: LockClass, value: T) -> AdaptiveLock<T> {

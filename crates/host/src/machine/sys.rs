@@ -118,13 +118,13 @@ pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
 
 /// Opens a file without waiting, unless another program has a lease on the file: then waits until the lease has ended.
 /// A pipe (FIFO) opens at once even if no process has its other end open, so the caller has to refuse pipes. Reads and
-/// writes of the opened file wait as usual.
-pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let at_once = options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+/// writes of the opened file wait as usual. `flags` are further flags for `open`.
+pub(crate) fn open_at_once(options: &mut OpenOptions, flags: libc::c_int, path: &Path) -> io::Result<File> {
+    let at_once = options.clone().custom_flags(flags | libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = match at_once {
         // Another program has a lease on the file, and the system has told it to give the lease up. A second, ordinary
         // open waits until it has, about 45 seconds at most.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return options.open(path),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return options.custom_flags(flags).open(path),
         opened => opened?,
     };
     set_flag(&file, libc::O_NONBLOCK, false)?;
@@ -138,27 +138,35 @@ pub(super) fn keep_access_time(file: &File) -> io::Result<()> {
 }
 
 fn set_flag(file: &File, flag: libc::c_int, is_set: bool) -> io::Result<()> {
-    let fd = file.as_raw_fd();
-    // SAFETY: no memory is passed.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    if flags < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let flags = status_flags(file)?;
     let wanted = if is_set { flags | flag } else { flags & !flag };
     // SAFETY: no memory is passed.
-    checked_io(unsafe { libc::fcntl(fd, libc::F_SETFL, wanted) })
+    checked_io(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, wanted) })
 }
 
 /// Allocates blocks for the first `bytes` bytes of a file, and makes the file at least that long.
 pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
-    let bytes = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    fallocate(file, 0, 0..bytes)
+}
+
+/// Allocates or frees the blocks of a range of a file, as `mode` says (`fallocate`).
+pub(super) fn fallocate(file: &File, mode: libc::c_int, range: std::ops::Range<u64>) -> io::Result<()> {
+    let offset = |at: u64| libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG));
+    let (start, end) = (offset(range.start)?, offset(range.end)?);
     loop {
         // SAFETY: no memory is passed.
-        match checked_io(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes) }) {
+        match checked_io(unsafe { libc::fallocate(file.as_raw_fd(), mode, start, end - start) }) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             done => return done,
         }
     }
+}
+
+/// Returns the flags with which a file was opened: its access mode and its status flags (`F_GETFL`).
+pub(crate) fn status_flags(file: &File) -> io::Result<libc::c_int> {
+    // SAFETY: no memory is passed.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 { Err(io::Error::last_os_error()) } else { Ok(flags) }
 }
 
 /// Returns the number of free bytes that this user may use in the file system of `file`.

@@ -321,6 +321,41 @@ impl Device {
         Ok(())
     }
 
+    /// Has the file system allocate the bytes of `range`, and makes the file at least as long as the end of the range.
+    ///
+    /// # Errors
+    /// Errors of the system. The length has not changed then.
+    pub fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        self.note_if_cut();
+        sys::fallocate(&self.file, 0, range.clone())?;
+        self.changes.note();
+        if self.end.expected() < range.end {
+            self.end.expect(range.end);
+        }
+        Ok(())
+    }
+
+    /// Replaces the blocks of `range`, which begins and ends with a block, by a hole. No write that began earlier puts
+    /// bytes into the hole.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn punch(&self, range: Range<u64>) -> io::Result<()> {
+        self.writes.wait();
+        self.note_if_cut();
+        let block = machine::BLOCK_BYTES as u64;
+        let blocks = range.start / block..range.end / block;
+        if let Some(checksums) = &self.checksums {
+            checksums.forget_range(blocks.start, blocks.end);
+        }
+        let punched = sys::fallocate(&self.file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, range);
+        self.changes.note();
+        if punched.is_ok() {
+            self.end.forget_lost(blocks);
+        }
+        punched
+    }
+
     pub(super) fn begin_write(&self) -> Generation {
         self.writes.begin()
     }
