@@ -351,7 +351,8 @@ fn run_in_group(side: Side, load: Load, threads: u64, path: &Path, own_cache: u6
 fn median(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    let middle = values.len() / 2;
+    if values.len() % 2 == 0 { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
 }
 
 /// Returns the median, the lowest and the highest of ratios as text.
