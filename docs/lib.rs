@@ -13,5 +13,6 @@ macro_rules! compiles {
 compiles! {
     host "../crates/host/README.md"
     library "library.md"
+    library_engines "library-engines.md"
     readme "../README.md"
 }

@@ -14,6 +14,7 @@
 
 use engine::memory::{Flags, FrameTable, Owner};
 use engine::page_cache::file_index::{FileIndex, FoundPage, Miss, Tag};
+use engine::page_cache::versions::Versions;
 use engine::reclaim::kswapd::Requests;
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
@@ -298,6 +299,72 @@ impl Hazard {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Acquire) != 0
     }
+}
+
+/// A writer changes a page and then publishes a word. A reader reads the page's version, the page, the word and the
+/// version again. If the version is the same, the page that it has read is at least as new as the word.
+#[test]
+fn an_unchanged_version_means_unchanged_bytes() {
+    loom::model(|| {
+        let (world, versions, word) = (world(), Arc::new(Versions::new(1)), Arc::new(AtomicU32::new(0)));
+        let writer = thread::spawn({
+            let (world, versions, word) = (world.clone(), versions.clone(), word.clone());
+            move || {
+                let frame = &world.frames[FRAME];
+                frame.get();
+                while !frame.try_latch(true) {
+                    thread::yield_now();
+                }
+                versions.note(1, 0);
+                // SAFETY: the writer has the exclusive latch.
+                world.bytes.with_mut(|bytes| unsafe { *bytes = 1 });
+                frame.unlatch(true);
+                frame.put();
+                word.store(1, Ordering::Release);
+            }
+        });
+        let seen = versions.of(1, 0);
+        if get_shared(&world) == Some(Ok(())) {
+            // SAFETY: the reader has the shared latch.
+            let bytes = world.bytes.with(|bytes| unsafe { *bytes });
+            world.frames[FRAME].put_shared();
+            let later = word.load(Ordering::Acquire);
+            assert!(versions.of(1, 0) != seen || u64::from(later) <= bytes, "an old page with an unchanged version");
+        }
+        writer.join().unwrap();
+    });
+}
+
+/// Two readers of a page each try to become its writer. At most one of them is a writer at a time, without a reader
+/// beside it, and what it reads after its change, as a reader again, is its own.
+#[test]
+fn who_upgrades_a_latch_is_alone_with_the_bytes_and_stays_first_when_it_downgrades() {
+    loom::model(|| {
+        let world = world();
+        let change = |world: &World, value: u64| {
+            let frame = &world.frames[FRAME];
+            if get_shared(world) != Some(Ok(())) {
+                return;
+            }
+            // SAFETY: the caller has the shared latch.
+            world.bytes.with(|bytes| unsafe { *bytes });
+            if frame.try_upgrade() {
+                // SAFETY: the caller has the exclusive latch.
+                world.bytes.with_mut(|bytes| unsafe { *bytes = value });
+                frame.downgrade();
+                // SAFETY: the caller has the shared latch again.
+                assert_eq!(world.bytes.with(|bytes| unsafe { *bytes }), value);
+            }
+            frame.put_shared();
+        };
+        let other = thread::spawn({
+            let world = world.clone();
+            move || change(&world, 1)
+        });
+        change(&world, 2);
+        other.join().unwrap();
+        assert_eq!(world.frames[FRAME].references(), 1);
+    });
 }
 
 fn find_open(world: &World) -> Option<FoundPage<'_>> {

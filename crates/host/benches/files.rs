@@ -13,6 +13,10 @@
 //! *Syncs*: one page of a sparse file is written and synced repeatedly, after one page of each 4 MiB of the file was
 //! read into memory. The lines compare the CPU time in files of 1, 4 and 64 GiB with that in a file of 0.25 GiB.
 //!
+//! *CPU of commits*: one page, or eight distant pages, of a file in memory are written and synced by the library, and by
+//! `pwrite` with O_DIRECT and `fdatasync`. The lines compare the CPU time of the committing thread. A further line
+//! compares a sync of one page beside 10,000 open files with one beside no other file.
+//!
 //! *Opens*: the cost of opening and closing files while 15,000 other files are open is compared with the cost while 100
 //! other files are open.
 
@@ -20,7 +24,7 @@
 
 use highwater::{Advice, File, Memory};
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -258,8 +262,115 @@ fn compare_syncs(is_bench: bool, rounds: usize) {
     }
 }
 
-/// Measures the cost of opening and closing a file twice: while 15,000 other files are open, and while 100 are open.
-/// Compares the two costs.
+/// Number of pages of the file in which the lines "CPU of a commit" write.
+const COMMITTED_PAGES: u64 = 1 << 13;
+
+/// Returns the offset of page `page` of commit `commit`: pages of one commit are distant from each other.
+fn committed_offset(commit: u64, page: u64) -> u64 {
+    (commit * 7919 + page * 1009) % COMMITTED_PAGES * PAGE
+}
+
+/// Returns the CPU time of this thread, us, for each of `times` calls of `commit`, which gets its number.
+fn cpu_cost(times: u64, mut commit: impl FnMut(u64)) -> f64 {
+    let before = thread_cpu_time();
+    (0..times).for_each(&mut commit);
+    (thread_cpu_time() - before) * 1e6 / times as f64
+}
+
+/// Compares the CPU time of commits of one page and of eight distant pages with that of `pwrite` and `fdatasync`.
+fn compare_commit_cost(is_bench: bool, rounds: usize) {
+    let times = if is_bench { 500 } else { 3 };
+    let folder = std::env::var_os("HIGHWATER_BENCH_DIR").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
+    let folder = tempfile::tempdir_in(folder).expect("the folder can be written to");
+    let path = |name: &str| folder.path().join(name);
+    for name in ["own", "system"] {
+        fs::write(path(name), vec![1; (COMMITTED_PAGES * PAGE) as usize]).expect("there is room");
+        fs::File::open(path(name)).and_then(|file| file.sync_all()).expect("the disk works");
+    }
+    let memory = Memory::builder().size(128 << 20).start().expect("memory is there");
+    let own = memory.open(path("own")).expect("it is there");
+    own.read_exact_at(&mut vec![0; own.len() as usize], 0).expect("the disk works");
+    let direct = fs::File::options().write(true).custom_flags(libc::O_DIRECT).open(path("system"));
+    let system = direct.or_else(|_| fs::File::options().write(true).open(path("system"))).expect("it is there");
+    let buffer = memory.contiguous(highwater::Order(0)).expect("memory is there");
+    for pages in [1, 8] {
+        let own_cost = || {
+            cpu_cost(times, |commit| {
+                (0..pages).for_each(|page| {
+                    own.write_all_at(&[commit as u8; PAGE as usize], committed_offset(commit, page)).expect("written");
+                });
+                own.sync_data().expect("the disk works");
+            })
+        };
+        let systems_cost = || {
+            cpu_cost(times, |commit| {
+                (0..pages)
+                    .for_each(|page| system.write_all_at(&buffer, committed_offset(commit, page)).expect("written"));
+                system.sync_data().expect("the disk works");
+            })
+        };
+        let (mut owns, mut systems) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            // The order changes from round to round, so that a drift favours no side.
+            if round % 2 == 0 {
+                owns.push(own_cost());
+            }
+            systems.push(systems_cost());
+            if round % 2 == 1 {
+                owns.push(own_cost());
+            }
+        }
+        if is_bench {
+            let ratios = owns.iter().zip(&systems).map(|(own, system)| own / system).collect();
+            println!(
+                "CPU of a commit of {pages} pages, beside pwrite and fdatasync: ratio {}, {:.1} and {:.1} us",
+                spread(ratios),
+                median(&owns),
+                median(&systems)
+            );
+        }
+    }
+}
+
+/// Compares the CPU time of a sync of one page while many other files are open with that while no other file is.
+fn compare_syncs_beside_files(is_bench: bool, rounds: usize) {
+    let (many, times) = if is_bench { (10_000, 300) } else { (50, 2) };
+    raise_descriptor_limit();
+    let folder = std::env::var_os("HIGHWATER_BENCH_DIR").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
+    let folder = tempfile::tempdir_in(folder).expect("the folder can be written to");
+    let sides = ["many", "one"].map(|name| {
+        let memory = Memory::builder().size(64 << 20).start().expect("memory is there");
+        let others = if name == "many" { many } else { 0 };
+        let others: Vec<File> = (0..others)
+            .map(|n| memory.create(folder.path().join(format!("other {n}"))).expect("descriptors are there"))
+            .collect();
+        let file = memory.create(folder.path().join(name)).expect("the folder can be written to");
+        file.write_all_at(&[1; 64 * PAGE as usize], 0).expect("written");
+        file.sync_data().expect("the disk works");
+        (file, others, memory)
+    });
+    let cost = |side: usize| {
+        cpu_cost(times, |commit| sides[side].0.commit(&[commit as u8; PAGE as usize], commit % 64 * PAGE))
+    };
+    let (mut at_many, mut at_one) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let first = round % 2;
+        let costs = [cost(first), cost(1 - first)];
+        at_many.push(costs[first]);
+        at_one.push(costs[1 - first]);
+    }
+    if is_bench {
+        let ratios = at_many.iter().zip(&at_one).map(|(many, one)| many / one).collect();
+        println!(
+            "a sync of one page beside {many} open files, beside none: ratio {}, {:.1} and {:.1} us of CPU time",
+            spread(ratios),
+            median(&at_many),
+            median(&at_one)
+        );
+    }
+}
+
+/// Compares the cost of opening and closing a file while 15,000 other files are open with the cost while 100 are open.
 fn compare_opens(is_bench: bool, rounds: usize) {
     let (many, times) = if is_bench { (15_000, 300) } else { (200, 5) };
     raise_descriptor_limit();
@@ -334,6 +445,12 @@ fn main() {
     }
     if "syncs of one page".contains(&wanted) {
         compare_syncs(is_bench, rounds);
+    }
+    if "CPU of a commit".contains(&wanted) {
+        compare_commit_cost(is_bench, rounds);
+    }
+    if "a sync beside open files".contains(&wanted) {
+        compare_syncs_beside_files(is_bench, rounds);
     }
     if "opening and closing".contains(&wanted) {
         compare_opens(is_bench, rounds);

@@ -132,6 +132,107 @@ pub enum Error {
     ShutDown,
 }
 
+/// What went wrong, for a program that decides by it; [`Error::kind`] returns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The file is in use in a way that excludes this one: another process has locked it, this process uses it as swap or
+    /// in another `Memory`, or it is open for reading only.
+    AlreadyOpen,
+    /// A file that was to be created exists already.
+    AlreadyExists,
+    /// There is no such file.
+    NotFound,
+    /// The system does not permit the action.
+    PermissionDenied,
+    /// The handle was opened for reading only.
+    ReadOnly,
+    /// The disk is full, or a limit of the user or of the file's size is reached.
+    StorageFull,
+    /// All memory, or all of a group's memory, is in use, and nothing can be freed; or the system grants no memory.
+    OutOfMemory,
+    /// A page or a byte lies after the end.
+    OutOfRange,
+    /// The arguments or settings are not possible.
+    InvalidInput,
+    /// The system or the file system cannot do this.
+    Unsupported,
+    /// Contents are not what was last written.
+    Corrupt,
+    /// Another program has cut the bytes off the file.
+    Truncated,
+    /// A page has as many readers as it can have.
+    TooManyReaders,
+    /// The memory was shut down.
+    ShutDown,
+    /// The disk, or the system, failed in another way.
+    Other,
+}
+
+impl ErrorKind {
+    fn of_io(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ResourceBusy => Self::AlreadyOpen,
+            io::ErrorKind::AlreadyExists => Self::AlreadyExists,
+            io::ErrorKind::NotFound => Self::NotFound,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::PermissionDenied,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::StorageFull
+            }
+            io::ErrorKind::OutOfMemory => Self::OutOfMemory,
+            io::ErrorKind::InvalidInput => Self::InvalidInput,
+            io::ErrorKind::Unsupported => Self::Unsupported,
+            io::ErrorKind::UnexpectedEof => Self::OutOfRange,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Error {
+    /// Returns what went wrong, without taking the error.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("data");
+    /// use highwater::{ErrorKind, Memory, OpenOptions};
+    ///
+    /// let memory = Memory::builder().size(16 << 20).start()?;
+    /// std::fs::write(&path, "read by one, written by the other")?;
+    /// let reader = OpenOptions::new().open(&memory, &path)?;
+    /// assert_eq!(memory.open(&path).unwrap_err().kind(), ErrorKind::AlreadyOpen);
+    /// # drop(reader);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::File { source, .. } | Self::System(source) => ErrorKind::of_io(source),
+            Self::Read { source, .. } | Self::Write { source, .. } | Self::SwapRead { source, .. } => match source {
+                IoError::NoSpace => ErrorKind::StorageFull,
+                IoError::Os(number) => ErrorKind::of_io(&io::Error::from_raw_os_error(*number)),
+                IoError::Truncated => ErrorKind::Truncated,
+                IoError::Checksum => ErrorKind::Corrupt,
+                IoError::Device => ErrorKind::Other,
+            },
+            Self::ReadOnly { .. } => ErrorKind::ReadOnly,
+            Self::OutOfRange { .. } | Self::OutOfBytes { .. } => ErrorKind::OutOfRange,
+            Self::TooLong { .. }
+            | Self::OrderTooLarge { .. }
+            | Self::Group { .. }
+            | Self::LruGen(_)
+            | Self::Builder(_)
+            | Self::Swap(SwapFileError::Size { .. }) => ErrorKind::InvalidInput,
+            Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Self::Swap(SwapFileError::Io { source, .. } | SwapFileError::Allocate { source, .. }) => {
+                ErrorKind::of_io(source)
+            }
+            Self::Swap(_) => ErrorKind::Other,
+            Self::TooManyReaders { .. } => ErrorKind::TooManyReaders,
+            Self::ShutDown => ErrorKind::ShutDown,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

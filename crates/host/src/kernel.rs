@@ -31,7 +31,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads the text of a kernel file.
 fn read(path: &Path) -> io::Result<String> {
-    let file = open_at_once(File::options().read(true), path)?;
+    let file = open_at_once(File::options().read(true), 0, path)?;
     if file.metadata()?.file_type().is_fifo() {
         // Reading a pipe that has no writer gives an empty text, which would be a valid kernel with all defaults.
         return Err(io::Error::other("it is a pipe (FIFO), and not a file"));

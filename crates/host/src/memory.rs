@@ -145,6 +145,23 @@ impl Memory {
         OpenOptions::new().write(true).create(true).truncate(true).open(self, path)
     }
 
+    /// Makes a handle of a file that is open in the system already, for example a file without a name. The handle is for
+    /// writing if `file` was opened for reading and writing. [`OpenOptions::adopt`] does this with options.
+    ///
+    /// # Errors
+    /// As [`OpenOptions::adopt`].
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let unnamed = memory.adopt(tempfile::tempfile()?)?;
+    /// unnamed.write_all_at(b"seen by nobody else", 0)?;
+    /// assert_eq!(unnamed.len(), 19);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn adopt(&self, file: std::fs::File) -> Result<File, Error> {
+        OpenOptions::new().adopt(self, file)
+    }
+
     /// Returns a region of anonymous memory of `bytes` bytes, all zeroes. The region may be larger than this memory and
     /// its swap together, as long as the written pages of the region fit into them.
     ///
@@ -475,6 +492,18 @@ impl OpenOptions {
     /// another memory, or when this memory already has the file open, but not in that group.
     pub fn open(self, memory: &Memory, path: impl AsRef<Path>) -> Result<File, Error> {
         self.open_in(&memory.shared, path.as_ref())
+    }
+
+    /// Makes a handle of a file that is open in the system already. The handle is for writing if the file was opened for
+    /// reading and writing. Of these options, only [`OpenOptions::lock`], [`OpenOptions::group`] and
+    /// [`OpenOptions::truncate`] have an effect. The library sets the flags O_DIRECT and O_NOATIME, which then also apply
+    /// to descriptors that were duplicated from `file`.
+    ///
+    /// # Errors
+    /// When the file was opened for writing only, with O_APPEND or with O_PATH; also in the cases in which
+    /// [`OpenOptions::open`] refuses an open file.
+    pub fn adopt(self, memory: &Memory, file: std::fs::File) -> Result<File, Error> {
+        self.adopt_in(&memory.shared, file)
     }
 }
 

@@ -8,16 +8,17 @@ use engine::access::PinnedForWrite;
 use engine::page_cache::File as Cached;
 use machine::{FrameNumber, PAGE_BYTES};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// A page of zeroes, for pages of a region that were never written.
-static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+pub(crate) static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 /// The owner of a read guard's page: a file or a region. The owner decides how dropping the guard releases the page. If
 /// a hazard pointer holds the page, the pointer is withdrawn instead.
-#[derive(Clone, Copy)]
-enum ReadOf {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadOf {
     File,
     Region,
     /// A page of a region that was never written. Such a page needs no release.
@@ -75,18 +76,32 @@ impl<'a> PageRead<'a> {
         Self { engine, bytes, frame: frame.unwrap_or(FrameNumber(0)), hazard: None, of }
     }
 
-    /// Releases a page's reference and latch.
-    // Takes no reference to the guard, because the compiler keeps a guard whose address is taken in memory and not in
-    // registers. Cold and not inlined, so that registers are saved in this function and not in the caller's loop over
-    // pages.
-    #[cold]
-    #[inline(never)]
-    fn give_back(engine: &Arc<Engine<Host>>, frame: FrameNumber, of: ReadOf) {
-        match of {
-            ReadOf::File => engine.access().unpin_read(frame),
-            ReadOf::Region => engine.access().unpin_region(frame, false),
-            ReadOf::Zeroes => {}
+    /// Returns the frame of the guard's page, if the guard holds a page of a file of `engine` by a reference and the
+    /// latch. If it holds the page by a hazard pointer, first replaces the pointer by these.
+    pub(crate) fn counted_frame(&mut self, engine: &Arc<Engine<Host>>) -> Option<FrameNumber> {
+        if self.of != ReadOf::File || !Arc::ptr_eq(self.engine, engine) {
+            return None;
         }
+        if let Some(hazard) = self.hazard.take()
+            && let Err(hazard) = engine.access().count_hazard(self.frame, hazard)
+        {
+            self.hazard = Some(hazard);
+            return None;
+        }
+        Some(self.frame)
+    }
+}
+
+/// Releases a page's reference and latch.
+// Takes no reference to the guard, because the compiler keeps a guard whose address is taken in memory and not in
+// registers. Cold and not inlined, so that registers are saved in this function and not in the caller's loop over pages.
+#[cold]
+#[inline(never)]
+pub(crate) fn give_back(engine: &Arc<Engine<Host>>, frame: FrameNumber, of: ReadOf) {
+    match of {
+        ReadOf::File => engine.access().unpin_read(frame),
+        ReadOf::Region => engine.access().unpin_region(frame, false),
+        ReadOf::Zeroes => {}
     }
 }
 
@@ -109,7 +124,7 @@ impl Drop for PageRead<'_> {
     fn drop(&mut self) {
         match self.hazard {
             Some(hazard) => self.engine.access().unpin_open(self.frame, hazard),
-            None => Self::give_back(self.engine, self.frame, self.of),
+            None => give_back(self.engine, self.frame, self.of),
         }
     }
 }
@@ -169,6 +184,35 @@ impl<'a> PageWrite<'a> {
 
     pub(crate) fn of_region(engine: &'a Arc<Engine<Host>>, frame: FrameNumber) -> Self {
         Self { engine, bytes: engine.machine().bytes(frame), frame, of: WriteOf::Region }
+    }
+
+    /// Turns the guard into one for reading. No other thread changes the page in between.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let file = memory.create(folder.path().join("data"))?;
+    /// file.set_len(4096)?;
+    /// let mut page = file.page_mut(0)?;
+    /// page[0] = 7;
+    /// let page = page.downgrade();
+    /// assert_eq!((page[0], file.page(0)?[0]), (7, 7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn downgrade(self) -> PageRead<'a> {
+        let this = ManuallyDrop::new(self);
+        let (engine, frame, access) = (this.engine, this.frame, this.engine.access());
+        let of = match this.of {
+            WriteOf::File(file, pinned) => {
+                access.downgrade(file, pinned);
+                ReadOf::File
+            }
+            WriteOf::Region => {
+                access.downgrade_region(frame);
+                ReadOf::Region
+            }
+        };
+        PageRead { engine, bytes: this.bytes, frame, hazard: None, of }
     }
 }
 

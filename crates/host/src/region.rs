@@ -4,10 +4,13 @@ use crate::error::{Error, PAGES_MAX};
 use crate::group::Node;
 use crate::machine::Host;
 use crate::page::{PageRead, PageWrite};
+use crate::page_owned::{OwnedPageRead, OwnedPageWrite};
 use crate::shared::Shared;
+use engine::Engine;
 use engine::anonymous::Region as Mapped;
-use machine::PAGE_BYTES;
+use machine::{FrameNumber, PAGE_BYTES};
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A region of anonymous memory, all zeroes at first. Seldom used pages go to swap. The contents do not outlive the
@@ -56,6 +59,10 @@ impl Region {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine<Host>> {
+        &self.shared.engine
     }
 
     fn check_range(&self, offset: u64, bytes: usize) -> Result<(), Error> {
@@ -138,11 +145,80 @@ impl Region {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn page(&self, page: u64) -> Result<PageRead<'_>, Error> {
+        self.pin(page, false).map(|frame| PageRead::of_region(&self.shared.engine, frame))
+    }
+
+    fn pin(&self, page: u64, write: bool) -> Result<Option<FrameNumber>, Error> {
         let page = self.check_page(page)?;
         self.shared
-            .with_task(self.group.as_ref(), |engine, task| engine.access().pin_region(task, &self.mapped, page, false))
-            .map(|frame| PageRead::of_region(&self.shared.engine, frame))
+            .with_task(self.group.as_ref(), |engine, task| engine.access().pin_region(task, &self.mapped, page, write))
             .map_err(|error| self.shared.error(error))
+    }
+
+    fn pin_for_write(&self, page: u64) -> Result<FrameNumber, Error> {
+        Ok(self.pin(page, true)?.expect("a page that is to be written has a frame"))
+    }
+
+    /// Pins a page for reading as [`Region::page`] does. The guard has a share of the region, so it can be stored and sent
+    /// to other threads.
+    ///
+    /// # Errors
+    /// As [`Region::read_at`].
+    pub fn page_owned(self: &Arc<Self>, page: u64) -> Result<OwnedPageRead, Error> {
+        self.pin(page, false).map(|frame| OwnedPageRead::of_region(self.clone(), frame))
+    }
+
+    /// Pins a page for writing as [`Region::page_mut`] does. The guard has a share of the region, so it can be stored and
+    /// sent to other threads.
+    ///
+    /// # Errors
+    /// As [`Region::page_mut`].
+    pub fn page_mut_owned(self: &Arc<Self>, page: u64) -> Result<OwnedPageWrite, Error> {
+        self.pin_for_write(page).map(|frame| OwnedPageWrite::of_region(self.clone(), frame))
+    }
+
+    /// Makes the bytes of `range` zeroes, and frees the memory and the swap of the pages that lie in it as a whole
+    /// (`MADV_DONTNEED`). A thread that holds a guard of such a page goes on to see, or to write, what the page was; what
+    /// it writes is lost.
+    ///
+    /// # Errors
+    /// When the range reaches beyond the end of the region; also when a page of which a part becomes zeroes cannot be read
+    /// back from swap.
+    ///
+    /// ```
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let heap = memory.anonymous(1 << 20)?;
+    /// heap.write_at(&[1; 20_000], 0)?;
+    /// heap.discard(100..20_000)?;
+    /// assert_eq!((heap.page(0)?[99], heap.page(0)?[100], heap.page(3)?[0]), (1, 0, 0));
+    /// # Ok::<(), highwater::Error>(())
+    /// ```
+    pub fn discard(&self, range: Range<u64>) -> Result<(), Error> {
+        const PAGE: u64 = PAGE_BYTES as u64;
+        let bytes = range.end.saturating_sub(range.start);
+        self.check_range(range.start, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        // The region's last page counts as a whole page even if the region ends within it.
+        let end = if range.end == self.bytes { range.end.next_multiple_of(PAGE) } else { range.end };
+        let whole = range.start.div_ceil(PAGE)..end / PAGE;
+        if whole.is_empty() {
+            return self.write_zeroes(range);
+        }
+        self.write_zeroes(range.start..whole.start * PAGE)?;
+        self.write_zeroes(whole.end * PAGE..range.end.max(whole.end * PAGE))?;
+        self.shared.engine.access().discard(&self.mapped, whole.start as u32..whole.end as u32);
+        Ok(())
+    }
+
+    /// Writes zeroes over a range of fewer than 4096 bytes, or over two such ranges in adjacent pages.
+    fn write_zeroes(&self, range: Range<u64>) -> Result<(), Error> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let zeroes = [0; 2 * PAGE_BYTES];
+        self.write_at(&zeroes[..(range.end - range.start) as usize], range.start)
     }
 
     /// Pins page `page` for writing, exclusively and without a copy.
@@ -158,13 +234,7 @@ impl Region {
     /// # Ok::<(), highwater::Error>(())
     /// ```
     pub fn page_mut(&self, page: u64) -> Result<PageWrite<'_>, Error> {
-        let page = self.check_page(page)?;
-        let pinned = self
-            .shared
-            .with_task(self.group.as_ref(), |engine, task| engine.access().pin_region(task, &self.mapped, page, true));
-        let frame =
-            pinned.map_err(|error| self.shared.error(error))?.expect("a page that is to be written has a frame");
-        Ok(PageWrite::of_region(&self.shared.engine, frame))
+        self.pin_for_write(page).map(|frame| PageWrite::of_region(&self.shared.engine, frame))
     }
 }
 

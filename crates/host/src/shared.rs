@@ -243,7 +243,7 @@ impl Shared {
         let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self)).collect();
         // The application may have dropped all its handles of a file meanwhile. The `Arc` here is then the last one,
         // and releasing it closes the file.
-        files.into_iter().for_each(|file| file.release(self));
+        files.into_iter().for_each(|file| file.release_late(self));
         self.end_tasks(&mut self.kernel_tasks.lock());
         self.engine.access().release_waiters();
         errors.append(&mut self.late_errors.lock());

@@ -117,6 +117,14 @@ pub trait Machine: Observe + Sized + 'static {
         1
     }
 
+    /// Returns the number of counters in which the engine keeps versions of pages. The number is constant. The default
+    /// implementation returns 0, for machines on which no task asks for a page's version.
+    ///
+    /// May be called in any context, also in interrupts and under locks.
+    fn page_versions(&self) -> usize {
+        0
+    }
+
     /// Makes a per-CPU value. `make` is called for each slot, with the slot's number, from 0 in ascending order.
     ///
     /// May be called in any context, also in interrupts and under locks.

@@ -133,6 +133,22 @@ impl<M: Machine> Access<M> {
         }
     }
 
+    /// Returns whether a task that is about to dirty a page of a file would be held back, because too many pages are
+    /// dirty or too many pages of the file cannot be written. If so, wakes the flusher.
+    pub(super) fn would_hold_back(&self, file: &File<M>) -> bool {
+        let backing = self.backing(file.backing);
+        let is_over_limit = self.is_over_limit_fast(backing) && {
+            let DirtyState { limits, dirty } = self.dirty_state_of(backing);
+            backing.tracked_limit.store(limits.dirty, Relaxed);
+            dirty > limits.dirty
+        };
+        let is_held_back = (is_over_limit || self.refuses_writes(file).is_some()) && !self.is_abandoned.load(Relaxed);
+        if is_held_back {
+            self.wake_flusher(file.backing);
+        }
+        is_held_back
+    }
+
     /// Holds back a task that is about to dirty a file whose pages cannot be written, until they are written or
     /// [`REFUSAL_AFTER`] has passed. This function may sleep.
     ///

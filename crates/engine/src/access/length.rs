@@ -13,6 +13,7 @@ use super::{Access, Error, PinnedForWrite};
 use crate::page_cache::File;
 use crate::task::Task;
 use machine::{Machine, PAGE_BYTES};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The new end of a file that is about to be truncated, as [`Access::hold_end`] returns it.
@@ -68,6 +69,7 @@ impl<M: Machine> Access<M> {
             // If the file grows again, the bytes that were cut off must read as zeroes.
             self.machine.write_frame(frame, in_page, &[0; PAGE_BYTES][in_page..]);
         }
+        file.note_cut();
         // The latch is held, so no task writes bytes after the new end before the length is set.
         file.set_length(end.bytes);
         let from = end.bytes.div_ceil(PAGE_BYTES as u64) as u32;
@@ -79,6 +81,29 @@ impl<M: Machine> Access<M> {
         self.unmap_file_range(file, from);
         // Other tasks may have made the file longer before the cut, so the file's end is read again.
         self.give_file_blocks(file, from..old_end.max(file.end_page()));
+        file.note_cut();
+    }
+
+    /// Begins to punch a hole into a file that is a device of its own and that no region maps. Drops the pages of the
+    /// hole. Until [`Access::end_punch`], pages of the hole are not read from the device, but filled with zeroes.
+    /// Meanwhile the caller has the system punch the hole. Only one hole is punched at a time. This function may sleep.
+    pub fn begin_punch(&self, file: &Arc<File<M>>, pages: Range<u32>) {
+        debug_assert!(file.is_placed() && !file.is_mapped(), "file {}", file.id);
+        file.note_cut();
+        file.set_punched(pages.clone());
+        let _ = self.drop_pages(file, pages);
+    }
+
+    /// Ends the punching of a hole that [`Access::begin_punch`] began. Drops the pages of the hole once more: of a page
+    /// that was written meanwhile, the system may have punched out what had reached the device. Returns the pages that
+    /// were not dropped, because their folio has further pages outside of the hole: the caller overwrites them with
+    /// zeroes. This function may sleep.
+    pub fn end_punch(&self, file: &Arc<File<M>>, pages: Range<u32>) -> Vec<u32> {
+        let kept = self.drop_pages(file, pages.clone());
+        file.index.forget_shadows(pages);
+        file.set_punched(0..0);
+        file.note_cut();
+        kept
     }
 
     /// Ends a truncation that [`Access::hold_end`] began: releases the page at the new end. This function may sleep.

@@ -7,9 +7,9 @@
 use super::fault::Throttle;
 use super::{Access, Error, ReadState};
 use crate::anonymous::Region;
-use crate::memory::{Flags, Frame, Owner};
-use crate::page_cache::File;
+use crate::memory::{Flags, Frame, Latched, Owner};
 use crate::page_cache::file_index::Slot;
+use crate::page_cache::{File, NotPinned, Wait};
 use crate::task::Task;
 use machine::{FrameNumber, HazardPointer, Hazards, Machine, PAGE_BYTES, Step};
 use std::sync::Arc;
@@ -110,6 +110,26 @@ impl<M: Machine> Access<M> {
         Some((frame, descriptor))
     }
 
+    /// Pins a page of a file for reading if it is in memory and valid, and its latch is free within the time `wait`.
+    /// Starts no read from the device. `is_new_use` is as for [`Access::pin_cached`]. This function may sleep, unless
+    /// `wait` is [`Wait::No`].
+    ///
+    /// # Errors
+    /// When the page was not pinned, with the reason.
+    pub fn pin_cached_within(
+        &self,
+        file: &File<M>,
+        page: u32,
+        wait: Wait,
+        is_new_use: impl FnOnce() -> bool,
+    ) -> Result<FrameNumber, NotPinned> {
+        let (frame, descriptor) = self.find_shared_within(&file.index, page, wait)?;
+        if !self.is_usable(frame, descriptor.flags(), is_new_use) {
+            return Err(NotPinned::Absent);
+        }
+        Ok(self.frame_of(frame, page))
+    }
+
     /// Returns `true` if a latched page is up to date and not marked for readahead; then also notes a use of the page,
     /// if `is_new_use` returns `true`. Otherwise releases the page and returns `false`.
     #[inline(never)]
@@ -167,6 +187,43 @@ impl<M: Machine> Access<M> {
     /// Pins a page of a file for writing as [`Access::pin_for_write`] does, but does not throttle the task.
     pub(super) fn pin_dirty(&self, task: &mut Task, file: &Arc<File<M>>, page: u32) -> Result<PinnedForWrite, Error> {
         let frame = self.grab_page(task, file, page, false)?;
+        self.pin_grabbed(task, file, page, frame)
+    }
+
+    /// Pins a page of a file for writing if it is in memory and valid, and its latch is free within the time `wait`. If
+    /// `wait` is [`Wait::No`], this function does not sleep, and a caller that would be throttled gets
+    /// [`NotPinned::Busy`].
+    ///
+    /// # Errors
+    /// When the page lies after the end of the file, the device has no block for it, or pages of the file cannot be
+    /// written and memory has too many such pages already.
+    pub fn pin_for_write_within(
+        &self,
+        task: &mut Task,
+        file: &Arc<File<M>>,
+        page: u32,
+        wait: Wait,
+    ) -> Result<Result<PinnedForWrite, NotPinned>, Error> {
+        if wait != Wait::No {
+            self.wait_while_refused(file)?;
+            self.balance_dirty_pages_ratelimited(task, file.backing);
+        } else if self.would_hold_back(file) {
+            return Ok(Err(NotPinned::Busy));
+        }
+        match self.grab_cached_page(file, page, wait) {
+            Ok(frame) => self.pin_grabbed(task, file, page, frame).map(Ok),
+            Err(reason) => Ok(Err(reason)),
+        }
+    }
+
+    /// Marks a page that [`Access::grab_page`] has returned as dirty, and unlocks it. The page stays latched.
+    fn pin_grabbed(
+        &self,
+        task: &mut Task,
+        file: &Arc<File<M>>,
+        page: u32,
+        frame: FrameNumber,
+    ) -> Result<PinnedForWrite, Error> {
         let offset = u64::from(page) * PAGE_BYTES as u64;
         // The page is locked here, so a task that truncates the file from now on finds the page in the index.
         let bytes = bytes_in_page(file, page);
@@ -174,23 +231,90 @@ impl<M: Machine> Access<M> {
             true => self.prepare_write(file, frame, offset),
             false => Err(Error::BeyondEnd { file: file.id, offset }),
         };
-        if result.is_ok() {
-            let pages = self.set_page_dirty(file, frame);
-            self.note_dirtied(task, pages);
-        }
-        self.unlock_page(frame);
         if let Err(error) = result {
+            self.unlock_page(frame);
             self.unlatch(frame, true);
             self.put(frame);
             return Err(error);
         }
-        self.mark_accessed(frame);
-        Ok(PinnedForWrite { frame: self.frame_of(frame, page), bytes })
+        Ok(self.make_pinned(task, file, frame, self.frame_of(frame, page), bytes))
+    }
+
+    /// Marks a locked folio, whose exclusive latch the task has, as dirty, and unlocks it. Returns the pin of its page in
+    /// `frame`, of which `bytes` bytes belong to the file.
+    fn make_pinned(
+        &self,
+        task: &mut Task,
+        file: &Arc<File<M>>,
+        head: FrameNumber,
+        frame: FrameNumber,
+        bytes: usize,
+    ) -> PinnedForWrite {
+        self.versions.note(file.id, self.index_of(frame));
+        let pages = self.set_page_dirty(file, head);
+        self.note_dirtied(task, pages);
+        self.unlock_page(head);
+        self.mark_accessed(head);
+        PinnedForWrite { frame, bytes }
     }
 
     /// Releases a page that was pinned for writing. Bytes after the end that the file had when the page was pinned
     /// become zeroes again. This function may sleep.
     pub fn unpin_write(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
+        let frame = self.frames.head(pinned.frame);
+        // The latch is released first, because the holder of the page lock may wait for it.
+        self.end_write_by_pin(file, pinned, || self.unlatch(frame, true));
+        self.put(frame);
+    }
+
+    /// Turns a page that is pinned for writing into one that is pinned for reading. No other task changes the page in
+    /// between. Bytes after the end of the file become zeroes as in [`Access::unpin_write`]. This function may sleep.
+    pub fn downgrade(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
+        let frame = self.frames.head(pinned.frame);
+        self.end_write_by_pin(file, pinned, || self.downgrade_latch(frame));
+    }
+
+    /// Turns a page of a file that is pinned for reading by a reference and the latch into one that is pinned for
+    /// writing, if this is possible without a wait. Returns `None`, and changes nothing, if it is not: another reader has
+    /// the page, it left the file, its lock is taken, it is being written, or the caller would be throttled.
+    pub fn try_upgrade(&self, task: &mut Task, file: &Arc<File<M>>, frame: FrameNumber) -> Option<PinnedForWrite> {
+        let head = self.frames.head(frame);
+        if self.would_hold_back(file) || !self.try_upgrade_latch(head) {
+            return None;
+        }
+        if self.is_stable(head) && self.frames[head].try_lock() {
+            // The page is locked here, so a task that truncates the file from now on finds the page in the index.
+            let page = self.index_of(frame);
+            let bytes = bytes_in_page(file, page);
+            let is_ours = self.is_page_of(head, Owner::File(file.id), page) && bytes > 0;
+            if is_ours && self.prepare_write(file, head, u64::from(page) * PAGE_BYTES as u64).is_ok() {
+                return Some(self.make_pinned(task, file, head, frame, bytes));
+            }
+            self.unlock_page(head);
+        }
+        self.downgrade_latch(head);
+        None
+    }
+
+    /// Turns a page that is pinned by a hazard pointer into one that is pinned for reading by a reference and the latch.
+    ///
+    /// # Errors
+    /// The hazard pointer, if another task is taking the page's latch, or taking the page away.
+    pub fn count_hazard<'a>(
+        &self,
+        frame: FrameNumber,
+        hazard: HazardPointer<'a, M>,
+    ) -> Result<(), HazardPointer<'a, M>> {
+        if self.frames[frame].get_shared() != Latched::Yes {
+            return Err(hazard);
+        }
+        self.unpin_open(frame, hazard);
+        Ok(())
+    }
+
+    /// Ends the change of a page that was pinned for writing: bytes after its end become zeroes, `release` is called to
+    /// give up the exclusive latch, and the page is marked dirty if it was written meanwhile.
+    fn end_write_by_pin(&self, file: &Arc<File<M>>, pinned: PinnedForWrite, release: impl FnOnce()) {
         let PinnedForWrite { frame: page, bytes } = pinned;
         let frame = self.frames.head(page);
         let descriptor = &self.frames[frame];
@@ -202,8 +326,7 @@ impl<M: Machine> Access<M> {
                 self.machine.write_frame(page, end, &[0; PAGE_BYTES][end..]);
             }
         }
-        // The latch is released first, because the holder of the page lock may wait for it.
-        self.unlatch(frame, true);
+        release();
         if !descriptor.is_now(Flags::DIRTY) {
             self.lock_page(frame);
             if descriptor.owner() == Owner::File(file.id) && !descriptor.is(Flags::DIRTY) {
@@ -212,7 +335,6 @@ impl<M: Machine> Access<M> {
             }
             self.unlock_page(frame);
         }
-        self.put(frame);
     }
 
     /// Pins a page of a region. Returns `None` for a page that was never written, if the caller only wants to read it:
@@ -248,6 +370,12 @@ impl<M: Machine> Access<M> {
             self.machine.relax();
         }
         Ok(None)
+    }
+
+    /// Turns a page of an anonymous region that is pinned for writing into one that is pinned for reading. No other task
+    /// changes the page in between.
+    pub fn downgrade_region(&self, frame: FrameNumber) {
+        self.downgrade_latch(self.frames.head(frame));
     }
 
     /// Releases a page of a region that [`Access::pin_region`] pinned. This function may sleep.

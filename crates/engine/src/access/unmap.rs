@@ -33,9 +33,31 @@ impl<M: Machine> Access<M> {
     /// Empties all entries of a region that is closing, because it is dropped or its process was killed.
     pub(super) fn empty_region(&self, region: &Region<M>) {
         for part in region.parts_with_table(0) {
-            self.zap_pages(region, part);
+            self.zap_whole(region, part);
             self.machine.cond_resched();
         }
+    }
+
+    /// Releases the pages and swap slots of a range of an anonymous region, whose pages then read as zeroes
+    /// (`MADV_DONTNEED`). This function may sleep.
+    pub fn discard(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
+        self.drain_before_use();
+        for part in region.parts_with_table(pages.start) {
+            if part.start >= pages.end {
+                break;
+            }
+            let part = part.start..part.end.min(pages.end);
+            while !self.zap_pages(region, part.clone()) {
+                self.split_huge_page(region, part.start);
+            }
+            self.machine.cond_resched();
+        }
+    }
+
+    /// Empties entries as [`Access::zap_pages`] does, for a range that has no part of a huge page.
+    fn zap_whole(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
+        let is_done = self.zap_pages(region, pages.clone());
+        assert!(is_done, "a part of a huge page unmapped: {pages:?} of region {}", region.id);
     }
 
     /// Unmaps the pages of a file from page `from` on, in every region that maps them, and also private copies of these
@@ -44,15 +66,15 @@ impl<M: Machine> Access<M> {
         for region in self.mappers(file) {
             let first_page = region.file.as_ref().map_or(0, |mapped| mapped.first_page);
             for part in region.parts_with_table(from.saturating_sub(first_page)) {
-                self.zap_pages(&region, part);
+                self.zap_whole(&region, part);
                 self.machine.cond_resched();
             }
         }
     }
 
     /// Empties the page-table entries of `pages`, which lie in one page-table page, and releases the pages and swap
-    /// slots that the entries referred to.
-    fn zap_pages(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
+    /// slots that the entries referred to. Returns `false`, and does nothing, if the range is a part of a huge page.
+    fn zap_pages(&self, region: &Region<M>, pages: std::ops::Range<u32>) -> bool {
         let is_sequential = region.file.as_ref().is_some_and(|mapped| mapped.mode.pattern == ReadPattern::Sequential);
         let mut frames: Vec<FrameNumber> = Vec::new();
         let mut used: Vec<FrameNumber> = Vec::new();
@@ -60,11 +82,9 @@ impl<M: Machine> Access<M> {
         {
             let _guard = region.page_table(pages.start).lock();
             if let Some(head) = region.huge_page(pages.start) {
-                assert!(
-                    pages.len() == ENTRIES as usize,
-                    "a part of a huge page unmapped: {pages:?} of region {}",
-                    region.id
-                );
+                if pages.len() < ENTRIES as usize {
+                    return false;
+                }
                 region.unmap_huge(pages.start);
                 self.count_huge_mapping(head, -1);
                 frames.push(head);
@@ -110,6 +130,7 @@ impl<M: Machine> Access<M> {
             }
         }
         self.put_pages(&frames);
+        true
     }
 
     /// Releases the swap slot that a page-table entry had. If a page with this slot is in the swap cache, also frees

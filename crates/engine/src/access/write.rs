@@ -3,10 +3,11 @@
 use super::{Access, Error};
 use crate::lru::Insert;
 use crate::memory::{Flags, Gfp, Owner};
-use crate::page_cache::File;
+use crate::page_cache::{File, NotPinned, Wait};
 use crate::task::Task;
 use machine::atomic::AtomicU32;
 use machine::{FrameNumber, Func, Machine, Order, PAGE_BYTES, Step};
+use std::ops::Range;
 use std::sync::Arc;
 
 impl<M: Machine> Access<M> {
@@ -72,6 +73,7 @@ impl<M: Machine> Access<M> {
                 return prepared.map(|()| (at - offset) as usize);
             }
             let from = (at - offset) as usize;
+            self.versions.note(file.id, page);
             let written = self.frame_of(frame, page);
             self.machine.write_frame(written, in_page, &bytes[from..from + n]);
             self.machine.spend(Step::WriteBegin, 1);
@@ -100,6 +102,35 @@ impl<M: Machine> Access<M> {
             return Ok(());
         }
         Err(Error::NoSpace { file: file.id, offset })
+    }
+
+    /// Finds the folio that holds a page of a file, if it is in memory and valid. Returns the folio locked, with a
+    /// reference and the exclusive latch, as [`Access::grab_page`] does. Waits for the latch only as long as `wait` says;
+    /// if `wait` is [`Wait::No`], does not sleep at all.
+    ///
+    /// # Errors
+    /// When the page was not taken, with the reason.
+    pub(super) fn grab_cached_page(&self, file: &File<M>, page: u32, wait: Wait) -> Result<FrameNumber, NotPinned> {
+        let frame = self.find_page(&file.index, page).ok_or(NotPinned::Absent)?;
+        if !self.latch_to_change_within(file, frame, wait) {
+            self.put(frame);
+            return Err(NotPinned::Busy);
+        }
+        let is_locked = self.frames[frame].try_lock()
+            || wait != Wait::No && {
+                self.lock_page(frame);
+                true
+            };
+        let is_valid = || self.is_page_of(frame, Owner::File(file.id), page) && self.frames[frame].is(Flags::UPTODATE);
+        if is_locked && is_valid() {
+            return Ok(frame);
+        }
+        if is_locked {
+            self.unlock_page(frame);
+        }
+        self.unlatch(frame, true);
+        self.put(frame);
+        Err(if is_locked { NotPinned::Absent } else { NotPinned::Busy })
     }
 
     /// Finds or adds the folio that holds a page of a file. Returns the folio locked, with a reference and the
@@ -194,8 +225,14 @@ impl<M: Machine> Access<M> {
     /// Writes all dirty pages of a file, and waits until each is on the device or its write has failed. The file counts
     /// the failures. This function may sleep.
     pub fn write_dirty_pages(&self, file: &Arc<File<M>>) {
+        // Pages appended from now on are not waited for, because that wait could last for ever.
+        self.write_dirty_range(file, 0..file.index.end());
+    }
+
+    /// Writes the dirty pages of a range, and waits for them, as [`Access::write_dirty_pages`] does for all pages.
+    pub fn write_dirty_range(&self, file: &Arc<File<M>>, pages: Range<u32>) {
         let _span = self.machine.span(Func::Fsync);
         self.machine.spend(Step::SyscallEntry, 1);
-        self.sync_file(file);
+        self.sync_pages(file, pages);
     }
 }

@@ -5,6 +5,7 @@ use crate::anonymous::Owners;
 use crate::memory::{Flags, Owner};
 use crate::page_cache::File;
 use machine::{FrameNumber, Func, Machine, Step};
+use std::ops::Range;
 
 /// Number of pages whose references are dropped together.
 const BATCH: usize = 32;
@@ -19,7 +20,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Drops pages as [`Lru::invalidate_file`] does, but only the pages in `range`.
-    pub fn invalidate_pages(&self, file: &File<M>, range: std::ops::Range<u32>) -> u64 {
+    pub fn invalidate_pages(&self, file: &File<M>, range: Range<u32>) -> u64 {
         self.drain_before_use();
         self.list_waiting(file.id);
         let mut dropped = 0;
@@ -64,7 +65,7 @@ impl<M: Machine> Lru<M> {
 
     /// Returns whether all pages of a folio lie in `range`. `head` is the folio's first frame, and `page` is the number
     /// of any of its pages in the file.
-    fn lies_within(&self, head: FrameNumber, page: u32, range: &std::ops::Range<u32>) -> bool {
+    fn lies_within(&self, head: FrameNumber, page: u32, range: &Range<u32>) -> bool {
         let end = self.end_of_folio(head, page);
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
@@ -92,19 +93,29 @@ impl<M: Machine> Lru<M> {
     /// Drops the pages of a file from page `from` on, dirty or not. Waits for pages under writeback. This function may
     /// sleep.
     pub fn truncate_pages(&self, file: &File<M>, from: u32) {
+        let _ = self.drop_pages(file, from..u32::MAX);
+    }
+
+    /// Drops the pages of a range as [`Lru::truncate_pages`] does. Returns the pages of the range that stay in memory
+    /// because their folio has pages outside of the range. If the range ends with the largest page number, no page
+    /// stays: a folio that begins before the range loses its pages within the range.
+    pub(crate) fn drop_pages(&self, file: &File<M>, pages: Range<u32>) -> Vec<u32> {
         let _span = self.machine.span(Func::Truncate);
         self.drain_before_use();
         self.list_waiting(file.id);
         let mut gone: Vec<FrameNumber> = Vec::with_capacity(2 * BATCH);
-        let mut next = from;
-        while let Some((page, _)) = file.index.next_present(next) {
+        let mut kept = Vec::new();
+        let (from, mut next) = (pages.start, pages.start);
+        while let Some((page, _)) = file.index.first_present(next..pages.end) {
             next = page + 1;
             let Some(frame) = self.find_page(&file.index, page) else { continue };
             next = self.end_of_folio(frame, page);
             self.lock_page(frame);
             self.wait_on_writeback(frame);
             let is_ours = self.frames[frame].owner() == Owner::File(file.id);
-            if is_ours && self.frames[frame].index() < from {
+            if is_ours && pages.end != u32::MAX && !self.lies_within(frame, page, &pages) {
+                kept.extend(page..next.min(pages.end));
+            } else if is_ours && self.frames[frame].index() < from {
                 // The new end lies in the middle of the folio, which stays.
                 self.cut_folio(file, frame, from);
             } else if is_ours {
@@ -127,5 +138,6 @@ impl<M: Machine> Lru<M> {
         }
         self.keep_held(&mut gone);
         self.put_pages(&gone);
+        kept
     }
 }

@@ -506,6 +506,19 @@ impl Frame {
         before & WAITED_FOR != 0 && self.end_latch_wait()
     }
 
+    /// Turns the exclusive latch into a shared one. Returns whether the caller must wake waiters of the latch.
+    pub fn downgrade(&self) -> bool {
+        let before = self.references.fetch_sub(WRITER - READER, Ordering::AcqRel);
+        debug_assert!(before & WRITER != 0, "a latch that nobody held: {self:?}");
+        before & WAITED_FOR != 0 && self.end_latch_wait()
+    }
+
+    /// Turns the shared latch into the exclusive one, if the caller is the only reader. Returns whether this was done.
+    pub fn try_upgrade(&self) -> bool {
+        let upgraded = |word: u32| (word & READERS == READER).then_some(word - READER + WRITER);
+        self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, upgraded).is_ok()
+    }
+
     /// Releases a shared latch and its reference in one step. Returns whether this was the last reference, and whether
     /// the caller must wake waiters of the latch.
     #[inline(always)]

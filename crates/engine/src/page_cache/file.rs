@@ -4,6 +4,7 @@ use super::file_index::FileIndex;
 use super::segments::Segments;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
+use std::ops::Range;
 
 /// The value for "no block yet". No page has block 0 of the device, because this block belongs to the file system
 /// itself.
@@ -20,6 +21,9 @@ enum Placement {
     Placed {
         /// Number of pages that have contents on the device. The pages from this number on read as zeroes.
         stored_pages: AtomicU32,
+        /// The pages that are just being punched out of the file, and so read as zeroes: the first page in the upper
+        /// half of the word, the page after the last in the lower half. 0 if no hole is being punched.
+        punched: AtomicU64,
     },
 }
 
@@ -61,6 +65,8 @@ pub struct File<M: Machine> {
     pub(crate) mapper_count: AtomicU32,
     /// Number of open handles of the file. [`crate::access::Access::open`] and `close` change it.
     pub(crate) handles: AtomicU32,
+    /// Number of beginnings and ends of changes that dropped pages of the file: truncations and punched holes.
+    cuts: AtomicU64,
     /// Number of failed writes of the file (`errseq_t`). A caller that stores the number can later see whether another
     /// write has failed.
     failed_writes: AtomicU32,
@@ -119,7 +125,7 @@ impl<M: Machine> File<M> {
     /// `n`. The dirty limits and the flusher of the device `backing` apply to the file.
     pub(super) fn placed(machine: &M, id: u32, device: DeviceId, backing: DeviceId, bytes: u64) -> Self {
         let index = FileIndex::with_pages(pages_of(bytes));
-        let placement = Placement::Placed { stored_pages: AtomicU32::new(pages_of(bytes)) };
+        let placement = Placement::Placed { stored_pages: AtomicU32::new(pages_of(bytes)), punched: AtomicU64::new(0) };
         let file = Self { backing, ..Self::with_placement(machine, id, device, index, placement) };
         file.extend(bytes);
         file
@@ -143,6 +149,7 @@ impl<M: Machine> File<M> {
             mapper_count: AtomicU32::new(0),
             copies_left: AtomicU32::new(0),
             handles: AtomicU32::new(0),
+            cuts: AtomicU64::new(0),
             failed_writes: AtomicU32::new(0),
             failed_pages: FailedPages::default(),
             reported: AtomicU32::new(0),
@@ -181,6 +188,18 @@ impl<M: Machine> File<M> {
         }
     }
 
+    /// Records that a change that drops pages of the file begins, or has ended.
+    pub(crate) fn note_cut(&self) {
+        self.cuts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns the number of beginnings and ends of changes that dropped pages of the file. With the version of a page
+    /// ([`super::versions`]), this number says whether the page's contents have changed.
+    #[must_use]
+    pub fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::SeqCst)
+    }
+
     /// Returns the number of the device's block to which a page is written; `None` if the page has no block.
     #[must_use]
     pub fn block(&self, index: u32) -> Option<u64> {
@@ -204,7 +223,16 @@ impl<M: Machine> File<M> {
         }
         match &self.placement {
             Placement::Placed { stored_pages, .. } if index >= stored_pages.load(Ordering::SeqCst) => None,
+            Placement::Placed { punched, .. } if has_page(punched.load(Ordering::SeqCst), index) => None,
             _ => self.block(index),
+        }
+    }
+
+    /// Records which pages are being punched out of a file that is a device of its own. The caller then searches the
+    /// index, as a caller of [`File::set_length`] does.
+    pub(crate) fn set_punched(&self, pages: Range<u32>) {
+        if let Placement::Placed { punched, .. } = &self.placement {
+            punched.store(u64::from(pages.start) << 32 | u64::from(pages.end), Ordering::SeqCst);
         }
     }
 
@@ -283,6 +311,11 @@ impl<M: Machine> File<M> {
         let failed = self.failed_writes();
         (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())
     }
+}
+
+/// Returns whether a page lies in a range that is stored as in [`Placement::Placed`].
+const fn has_page(range: u64, page: u32) -> bool {
+    (range >> 32) as u32 <= page && page < range as u32
 }
 
 /// Returns the number of pages that hold `bytes` bytes.

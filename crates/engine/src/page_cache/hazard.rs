@@ -24,6 +24,7 @@
 //! open page is not recorded. This is correct as long as the page is marked as used; the task that clears the marks
 //! closes the page.
 
+use super::latch::Wait;
 use super::{File, FileOwners, PageCache, Shadow};
 use crate::memory::{Flags, Owner};
 use machine::atomic::{AtomicU32, Ordering};
@@ -168,23 +169,30 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// Waits until no reader holds a page by a hazard pointer. The caller has a reference to the page. The calling task
-    /// may sleep.
+    /// may sleep. Returns `false` if the time `wait` is over before.
     #[cold]
-    pub(super) fn wait_until_let_go(&self, frame: FrameNumber) {
+    pub(super) fn wait_until_let_go(&self, frame: FrameNumber, wait: Wait) -> bool {
+        if wait == Wait::No {
+            return false;
+        }
         self.readers.waits.fetch_add(1, Ordering::SeqCst);
-        loop {
+        let is_let_go = loop {
             let queue = self.page_queue(frame);
             let ticket = self.machine.ticket(queue);
             self.close_page(frame, &mut FileOwners::default());
             if !self.is_held(frame) {
-                break;
+                break true;
+            }
+            if self.is_over(wait) {
+                break false;
             }
             let waiting = Waiting::begin(&self.machine, WaitReason::PageLatch);
-            self.machine.sleep(queue, ticket, None);
+            self.machine.sleep(queue, ticket, wait.deadline());
             drop(waiting);
             self.machine.relax();
-        }
+        };
         self.readers.waits.fetch_sub(1, Ordering::SeqCst);
+        is_let_go
     }
 
     /// Returns whether a reader that releases a page may have something to do: a task waits until readers release a

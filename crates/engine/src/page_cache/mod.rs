@@ -71,12 +71,14 @@ pub mod segments;
 mod shadow;
 pub(crate) mod table;
 mod tags;
+pub mod versions;
 
 pub use choices::Choices;
 use choices::IndexLock;
 pub use file::File;
 pub use file_index::{FileIndex, Tag};
 pub use hazard::Held;
+pub use latch::{NotPinned, Wait};
 pub use owners::FileOwners;
 pub use read_state::{ReadPattern, ReadState};
 pub use segments::Segments;
@@ -114,6 +116,8 @@ pub struct PageCache<M: Machine> {
     pub(crate) orphans: M::Lock<Vec<FrameNumber>>,
     /// `true` if `orphans` is not empty. The flag is read without the lock of `orphans`.
     pub(crate) has_orphans: AtomicBool,
+    /// The versions of pages; empty if the machine asks for none.
+    pub versions: versions::Versions,
     /// The state that all readers with hazard pointers share.
     pub(crate) readers: hazard::Readers<M>,
 }
@@ -137,6 +141,7 @@ impl<M: Machine> PageCache<M> {
             next_at_queues: (0..PAGE_QUEUES).map(|_| AtomicU32::new(latch::NOBODY)).collect(),
             orphans: machine.lock(LockClass::Other, Vec::new()),
             has_orphans: AtomicBool::new(false),
+            versions: versions::Versions::new(machine.page_versions()),
             readers: hazard::Readers::new(machine),
             slab,
         }

@@ -184,7 +184,7 @@ impl<M: Machine> Writeback<M> {
             // A file that was removed meanwhile has nothing to write.
             let Some(file) = self.file(listed.id) else { continue };
             let chunk = self.chunk_pages(backing, *left);
-            let control = WriteControl { purpose: Purpose::Flush, pages_max: chunk, end: u32::MAX };
+            let control = WriteControl { purpose: Purpose::Flush, pages_max: chunk, pages: 0..u32::MAX };
             let wrote = self.write_file(&file, control);
             *left -= wrote.min(*left);
             wrote_total += wrote;

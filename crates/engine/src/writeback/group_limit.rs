@@ -178,7 +178,7 @@ impl<M: Machine> Writeback<M> {
             self.machine.spend(Step::WorkItem, 1);
             let Some(file) = self.file(*id) else { continue };
             let chunk = self.chunk_pages(backing, u64::MAX);
-            let control = WriteControl { purpose: Purpose::Flush, pages_max: chunk, end: u32::MAX };
+            let control = WriteControl { purpose: Purpose::Flush, pages_max: chunk, pages: 0..u32::MAX };
             let wrote = self.write_file(&file, control);
             wrote_total += wrote;
             self.requeue(backing, &file, listed, wrote >= chunk);

@@ -2,7 +2,7 @@
 
 use super::{Writeback, bounce};
 use crate::memory::Flags;
-use crate::page_cache::File;
+use crate::page_cache::{File, Wait};
 use machine::{FrameNumber, Machine};
 
 impl<M: Machine> Writeback<M> {
@@ -11,14 +11,29 @@ impl<M: Machine> Writeback<M> {
     /// is held: see `Writeback::try_hold_still`. The caller holds a reference to the page, and no page lock. The
     /// calling task may sleep.
     pub fn latch_to_change(&self, file: &File<M>, frame: FrameNumber) {
+        let is_latched = self.latch_to_change_within(file, frame, Wait::Forever);
+        debug_assert!(is_latched, "a wait without an end has ended");
+    }
+
+    /// Takes the latch as [`Writeback::latch_to_change`] does, but waits for the latch only as long as `wait` says. If
+    /// `wait` is [`Wait::No`], does not wait for the page's write either. Returns whether the latch was taken.
+    #[must_use]
+    pub fn latch_to_change_within(&self, file: &File<M>, frame: FrameNumber, wait: Wait) -> bool {
         loop {
-            // This task waits without the latch, so that readers are not kept waiting.
-            self.wait_until_stable(file, frame);
-            self.latch(frame, true);
+            if wait != Wait::No {
+                // This task waits without the latch, so that readers are not kept waiting.
+                self.wait_until_stable(file, frame);
+            }
+            if !self.latch_within(frame, true, wait) {
+                return false;
+            }
             if self.is_stable(frame) {
-                return;
+                return true;
             }
             self.unlatch(frame, true);
+            if wait == Wait::No {
+                return false;
+            }
         }
     }
 
@@ -42,7 +57,7 @@ impl<M: Machine> Writeback<M> {
 
     /// Returns whether a task may change a page's bytes at once, without a wait and without a copy. This is so if the
     /// page is not under writeback, if its writeback reads a copy, or if the kernel does not require stable pages.
-    fn is_stable(&self, frame: FrameNumber) -> bool {
+    pub(crate) fn is_stable(&self, frame: FrameNumber) -> bool {
         let flags = self.frames[frame].flags();
         !self.choices.stable_pages.holds_still() || !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
     }

@@ -11,6 +11,7 @@ use crate::stat::{Event, Gauge};
 use machine::atomic::AtomicU32;
 use machine::atomic::Ordering::{Acquire, Relaxed, Release};
 use machine::{FrameNumber, Func, IoError, Machine, Operation, PAGE_BYTES, Step, WaitReason, Waiting};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The purpose of a writeback of a file.
@@ -27,15 +28,16 @@ pub(crate) enum Purpose {
     Retry,
 }
 
-/// The parameters of a writeback of one file: its purpose, the number of pages to write, and the page at which it ends.
-#[derive(Clone, Copy, Debug)]
+/// The parameters of a writeback of one file: its purpose, the number of pages to write, and the range of pages.
+#[derive(Clone, Debug)]
 pub(crate) struct WriteControl {
     /// The purpose of the writeback.
     pub purpose: Purpose,
     /// Largest number of pages to write.
     pub pages_max: u64,
-    /// Number of the page at which the writeback ends: only pages with smaller numbers are written.
-    pub end: u32,
+    /// The pages of which dirty ones are written. A flush or a retry starts where the last one ended, and goes round to
+    /// the beginning of the file.
+    pub pages: Range<u32>,
 }
 
 /// Largest number of consecutive pages of a file that get their blocks on the device by a single allocation.
@@ -50,7 +52,7 @@ struct Writer {
     purpose: Purpose,
     /// Numbers of the file's pages for which contiguous blocks are already allocated, but not yet recorded as the
     /// pages' blocks. The first of these blocks is `reserved_block`.
-    reserved: std::ops::Range<u32>,
+    reserved: Range<u32>,
     reserved_block: u64,
 }
 
@@ -155,10 +157,11 @@ impl<M: Machine> Writeback<M> {
         if control.purpose == Purpose::Retry {
             self.begin_retry(file);
         }
+        let purpose = control.purpose;
         let wrote = self.write_file_alone(file, control);
         file.is_being_written.store(false, Release);
         self.machine.wake(&file.written_wait);
-        if control.purpose != Purpose::Retry {
+        if purpose != Purpose::Retry {
             self.continue_recovery(file);
         }
         wrote
@@ -198,12 +201,14 @@ impl<M: Machine> Writeback<M> {
             // A page whose write fails in the first pass may be tried again in the second.
             Purpose::Sync => {
                 for tag in [Tag::Dirty, Tag::WriteFailed] {
-                    self.write_range(file, &mut writer, tag, 0..control.end);
+                    self.write_range(file, &mut writer, tag, control.pages.clone());
                 }
             }
-            Purpose::Flush => self.write_around(file, &mut writer, Tag::Dirty, &file.writeback_index, control.end),
+            Purpose::Flush => {
+                self.write_around(file, &mut writer, Tag::Dirty, &file.writeback_index, control.pages.end)
+            }
             Purpose::Retry => {
-                self.write_around(file, &mut writer, Tag::WriteFailed, &file.failed_pages.next, control.end)
+                self.write_around(file, &mut writer, Tag::WriteFailed, &file.failed_pages.next, control.pages.end)
             }
         }
         self.give_reserved(file, &mut writer);
@@ -223,7 +228,7 @@ impl<M: Machine> Writeback<M> {
 
     /// Writes the pages of a range that have `tag`. If the writeback stops before the end of the range, returns the
     /// page at which to continue; otherwise returns `None`.
-    fn write_range(&self, file: &File<M>, writer: &mut Writer, tag: Tag, range: std::ops::Range<u32>) -> Option<u32> {
+    fn write_range(&self, file: &File<M>, writer: &mut Writer, tag: Tag, range: Range<u32>) -> Option<u32> {
         let mut next = range.start;
         while let Some(page) = file.index.next_tagged(next, tag).filter(|page| *page < range.end) {
             // A waiting sync writes the rest. If the flusher did not give way, the sync would get its turn only when no
@@ -334,7 +339,7 @@ impl<M: Machine> Writeback<M> {
     /// Writes the dirty pages of a range, except pages that another task has locked. Other tasks may write the same
     /// file at the same time. The method is meant for a few pages that the calling task is about to sync. The calling
     /// task may sleep.
-    pub fn write_few_pages(&self, file: &File<M>, pages: std::ops::Range<u32>) {
+    pub fn write_few_pages(&self, file: &File<M>, pages: Range<u32>) {
         let mut writer = Writer {
             bio: Bio::new(file.device, Operation::Write, true),
             left: u64::MAX,
@@ -400,13 +405,10 @@ impl<M: Machine> Writeback<M> {
         WritePage::Submitted
     }
 
-    /// Writes all dirty pages that a file has now, and waits until they are on the device. Pages that are appended
-    /// meanwhile are left out. Returns early if the calling task is killed. The calling task may sleep.
-    pub(crate) fn sync_file(&self, file: &File<M>) {
-        // Pages appended from now on are not waited for, because that wait could last for ever.
-        let end = file.index.end();
-        self.write_file(file, WriteControl { purpose: Purpose::Sync, pages_max: u64::MAX, end });
-        let mut next = 0;
+    /// Writes the dirty pages of a range of a file and waits until they are on the device. The calling task may sleep.
+    pub(crate) fn sync_pages(&self, file: &File<M>, pages: Range<u32>) {
+        let (mut next, end) = (pages.start, pages.end);
+        self.write_file(file, WriteControl { purpose: Purpose::Sync, pages_max: u64::MAX, pages });
         while let Some(page) = file.index.next_tagged(next, Tag::Writeback).filter(|page| *page < end) {
             if self.machine.is_killed() {
                 return;

@@ -166,7 +166,7 @@ impl<M: Machine> Writeback<M> {
                 (_, 0) if is_due => PROBE_PAGES,
                 _ => continue,
             };
-            self.write_file(file, WriteControl { purpose: Purpose::Retry, pages_max, end: u32::MAX });
+            self.write_file(file, WriteControl { purpose: Purpose::Retry, pages_max, pages: 0..u32::MAX });
         }
     }
 

@@ -1,18 +1,24 @@
 //! Files whose pages the memory caches. Reads and writes of the disk bypass the page cache of the system.
 //!
 //! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is one of these handles. The
-//! operations of a handle are in `read`, `write`, `pages` and `sync`.
+//! operations of a handle are in `read`, `write`, `pages`, `ranges`, `sync` and `handle`; `stream` has the traits of the
+//! standard library.
 
+mod handle;
 mod open_file;
 mod options;
 mod pages;
+mod ranges;
 mod read;
+mod stream;
 mod sync;
 mod table;
 mod write;
 
 pub(crate) use open_file::OpenFile;
 pub use options::OpenOptions;
+pub use pages::PageVersion;
+pub use stream::FileStream;
 pub(crate) use table::Table;
 
 use crate::error::Error;
@@ -72,6 +78,10 @@ impl File {
     #[inline]
     pub(crate) fn cached(&self) -> &Arc<Cached<Host>> {
         &self.cached
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine<Host>> {
+        &self.engine
     }
 
     fn error(&self, error: engine::Error) -> Error {
@@ -148,7 +158,7 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            open.release(&self.shared);
+            open.release_late(&self.shared);
         }
     }
 }

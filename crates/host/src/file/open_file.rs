@@ -32,6 +32,8 @@ pub(crate) struct OpenFile {
     /// makes the file longer holds it shared. Without the lock, the data of the write could be cut off by a concurrent
     /// `set_len`.
     pub(super) length: RwLock<()>,
+    /// The lock that a thread holds while it appends to the file.
+    pub(super) appending: Mutex<()>,
     /// True if the file in the system is still longer than the file is for this `Memory`, because the system has
     /// refused a truncation. The bytes beyond the new length must be removed before the file becomes longer again.
     /// Changed only while `length` is held.
@@ -70,10 +72,11 @@ impl OpenFile {
             return Err(io::Error::other("it is larger than 16 TiB less 4 MiB"));
         }
         let in_use = InUse::as_data(&metadata, is_writable).map_err(|used| {
-            io::Error::other(match used {
+            let reason = match used {
                 Use::Swap => "it is a swap file of this process",
                 Use::Data(_) => "another memory of this process has it, and one of both would write it",
-            })
+            };
+            io::Error::new(io::ErrorKind::ResourceBusy, reason)
         })?;
         if is_locked {
             lock(&file, is_writable)?;
@@ -97,6 +100,7 @@ impl OpenFile {
             told: AtomicU32::new(0),
             is_regular: metadata.is_file(),
             length: RwLock::new(()),
+            appending: Mutex::new(()),
             is_uncut: AtomicBool::new(false),
             cutting: Mutex::new(()),
             rounds: Rounds::default(),
@@ -166,19 +170,26 @@ impl OpenFile {
         Error::File { path: self.path.to_path_buf(), doing: "set the length of the file", source }
     }
 
-    /// Drops an `Arc` of an open file that a handle held. Dropping the last `Arc` closes the file.
-    pub fn release(self: Arc<Self>, shared: &Shared) {
-        shared.files.release(self, |last| last.close(shared));
+    /// Drops an `Arc` of an open file that a handle held. Dropping the last `Arc` closes the file. Returns an error if the
+    /// file was closed, and a page could not be written and this was not reported to a caller yet.
+    pub(super) fn release(self: Arc<Self>, shared: &Shared) -> Option<Error> {
+        shared.files.release(self, |last| last.close(shared)).flatten()
+    }
+
+    /// Drops an `Arc` of an open file as [`OpenFile::release`] does. An error is kept for the shutdown of the memory.
+    pub fn release_late(self: Arc<Self>, shared: &Shared) {
+        let failed = self.release(shared);
+        shared.late_errors.lock().extend(failed);
     }
 
     /// Writes the file's dirty pages, drops all its pages from memory, and closes the file; called when the last handle
-    /// is dropped.
-    fn close(self, shared: &Shared) {
+    /// is dropped. Returns an error as [`OpenFile::write_back`] does.
+    fn close(self, shared: &Shared) -> Option<Error> {
         let failed = self.write_back(shared);
-        shared.late_errors.lock().extend(failed);
         shared.engine.access().unlink(&self.cached);
         shared.engine.machine().remove_device(self.device.id());
         self.device.unlock();
+        failed
     }
 }
 
@@ -197,7 +208,7 @@ fn lock(file: &std::fs::File, is_writable: bool) -> io::Result<()> {
             Ok(false) => "another process has locked it for writing",
         };
         if began.elapsed() >= LOCK_WAIT {
-            return Err(io::Error::other(refused));
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, refused));
         }
         thread::sleep(Duration::from_millis(5));
     }

@@ -3,12 +3,13 @@
 use super::{File, OpenFile};
 use crate::error::Error;
 use crate::group::{Group, GroupError, GroupKey};
-use crate::machine::{Identity, open_at_once};
+use crate::machine::{Identity, open_at_once, status_flags};
 use crate::shared::Shared;
 use engine::ReadState;
 use parking_lot::Mutex;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -30,6 +31,8 @@ pub struct OpenOptions {
     create_new: bool,
     truncate: bool,
     is_unlocked: bool,
+    mode: Option<u32>,
+    custom_flags: i32,
     group: Option<GroupKey>,
 }
 
@@ -116,6 +119,31 @@ impl OpenOptions {
         self
     }
 
+    /// Sets the permission bits of a file that is created; the process's umask takes some of them away. Default: 0o666.
+    ///
+    /// ```
+    /// # use std::os::unix::fs::PermissionsExt;
+    /// # let folder = tempfile::tempdir()?;
+    /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
+    /// let options = highwater::OpenOptions::new().write(true).create(true).mode(0o600);
+    /// let secret = options.open(&memory, folder.path().join("secret"))?;
+    /// assert_eq!(secret.metadata()?.permissions().mode() & 0o777, 0o600);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn mode(mut self, mode: u32) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Sets further flags of the system's `open`, such as `O_NOFOLLOW`. Default: none. Opening fails with flags that
+    /// would change where the library writes: `O_APPEND`, `O_TRUNC` (see [`OpenOptions::truncate`]) and `O_PATH`.
+    #[must_use]
+    pub const fn custom_flags(mut self, flags: i32) -> Self {
+        self.custom_flags = flags;
+        self
+    }
+
     /// Sets the memory control group to which the file's pages are charged, until the last handle of the file is
     /// dropped. By default, a file that is not open yet gets no group, and a file that is already open keeps its group.
     ///
@@ -140,34 +168,71 @@ impl OpenOptions {
     pub(crate) fn open_in(self, shared: &Arc<Shared>, path: &Path) -> Result<File, Error> {
         shared.check_is_up()?;
         let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
-        let no_group = |kind| Error::Group { name: format!("of {}", path.display()), kind };
-        let group = self.group.map(|key| key.find(shared)).transpose().map_err(no_group)?;
+        let refused = libc::O_APPEND | libc::O_TRUNC | libc::O_PATH;
+        if self.custom_flags & refused != 0 {
+            let reason = "the custom flags O_APPEND, O_TRUNC and O_PATH are not possible";
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+        }
         // The kind is checked before opening, because opening some kinds of files has effects. It is checked again
-        // below, because the path may by then name something else.
+        // later, because the path may by then name something else.
         if let Ok(metadata) = std::fs::metadata(path) {
             check_kind(&metadata).map_err(failed)?;
         }
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(self.write).create(self.create).create_new(self.create_new);
-        let file = open_at_once(&mut options, path).map_err(failed)?;
+        if let Some(mode) = self.mode {
+            options.mode(mode);
+        }
+        let file = open_at_once(&mut options, self.custom_flags, path).map_err(failed)?;
+        self.join(shared, path, file)
+    }
+
+    /// Makes a handle of a file that the caller has opened in the system, as [`OpenOptions::adopt`] describes.
+    pub(crate) fn adopt_in(mut self, shared: &Arc<Shared>, file: std::fs::File) -> Result<File, Error> {
+        shared.check_is_up()?;
+        let name = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let path = name.unwrap_or_else(|_| format!("file descriptor {}", file.as_raw_fd()).into());
+        let failed = |source| Error::File { path: path.clone(), doing: "adopt the file", source };
+        let flags = status_flags(&file).map_err(failed)?;
+        let reason = match flags & libc::O_ACCMODE {
+            _ if flags & libc::O_PATH != 0 => Some("it was opened with O_PATH"),
+            libc::O_WRONLY => Some("it was opened for writing only, and the library has to read it, too"),
+            _ if flags & libc::O_APPEND != 0 => {
+                Some("it was opened with O_APPEND, so the system writes at its end only")
+            }
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+        }
+        self.write = flags & libc::O_ACCMODE == libc::O_RDWR;
+        self.join(shared, &path, file)
+    }
+
+    /// Makes a handle of `file`. If the memory has the file open already, the handle shares its pages, and `file` is
+    /// closed.
+    fn join(self, shared: &Arc<Shared>, path: &Path, file: std::fs::File) -> Result<File, Error> {
+        let failed = |source| Error::File { path: path.to_owned(), doing: "open the file", source };
+        let no_group = |kind| Error::Group { name: format!("of {}", path.display()), kind };
+        let group = self.group.map(|key| key.find(shared)).transpose().map_err(no_group)?;
         let metadata = file.metadata().map_err(failed)?;
         check_kind(&metadata).map_err(failed)?;
         let open = shared.files.get_or_open(Identity::of(&metadata), || {
             OpenFile::new(shared, path, group.clone(), file, self.write, !self.is_unlocked).map_err(failed)
         })?;
         let joined = if self.write && !open.is_writable {
-            Err(io::Error::other("it is open here already, for reading only"))
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, "it is open here already, for reading only"))
         } else if self.is_unlocked {
             Ok(())
         } else {
             open.lock()
         };
         if let Err(error) = joined {
-            open.release(shared);
+            open.release_late(shared);
             return Err(failed(error));
         }
         if let Some(group) = group.filter(|group| !open.is_in(group)) {
-            open.release(shared);
+            open.release_late(shared);
             return Err(group.refuse(GroupError::OtherGroup));
         }
         let seen_failures = AtomicU32::new(open.cached.failed_writes());

@@ -92,6 +92,12 @@ impl Rounds {
         Some(run(wanted))
     }
 
+    /// Returns whether no other thread runs a round, waits for one, or took part in the last one.
+    fn are_unused(&self) -> bool {
+        let state = self.lock();
+        !state.has_leader && state.waiting == 0 && state.expected <= 1
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // A thread that panicked has left the state in order: see `Round`.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -151,6 +157,10 @@ impl OpenFile {
     /// of them.
     fn write_own_pages(&self, shared: &Shared) {
         let (file, start, end) = LAST_WRITTEN.replace((u32::MAX, 0, 0));
+        if self.rounds.are_unused() {
+            // The round writes these pages together with the others, in one request if there are no others.
+            return;
+        }
         let is_whole = u64::from(end) <= self.cached.length() / PAGE_BYTES as u64;
         if file == self.cached.id && is_whole && (1..=OWN_PAGES_MAX).contains(&end.saturating_sub(start)) {
             let _plug = shared.engine.machine().plug();
@@ -161,7 +171,18 @@ impl OpenFile {
     /// Writes all dirty pages and makes the system sync the file. Pages that cannot be written, and failures of the
     /// system, count as failed writes of the file and are reported to every handle.
     fn run_round(&self, shared: &Shared, wanted: Durable) -> io::Result<()> {
-        self.write_dirty_pages(shared);
+        {
+            // All metadata of the file are more than a write can make durable.
+            let syncs = (wanted == Durable::Data).then(|| self.device.id());
+            let host = shared.engine.machine();
+            let _plug = syncs.map_or_else(|| host.plug(), |device| host.plug_to_sync(device));
+            shared.engine.access().write_dirty_pages(&self.cached);
+        }
+        self.sync_in_system(wanted)
+    }
+
+    /// Makes the system sync the file. A failure counts as a failed write of the file.
+    pub(super) fn sync_in_system(&self, wanted: Durable) -> io::Result<()> {
         let synced = self.device.sync(wanted);
         if let Err(source) = &synced {
             let cause = source.raw_os_error().map_or(IoError::Device, IoError::Os);
@@ -211,11 +232,24 @@ impl File {
 
     fn sync(&self, doing: &'static str, wanted: Durable) -> Result<(), Error> {
         self.shared.check_is_up()?;
-        let (open, cached) = (self.opened(), self.cached());
-        let failed_before = cached.failed_writes();
+        let open = self.opened();
+        let failed_before = self.cached().failed_writes();
         open.write_own_pages(&self.shared);
         let synced = open.rounds.join(wanted, |wanted| open.run_round(&self.shared, wanted));
         // Every thread that waited for the round reports the round's failures, not only the thread that ran it.
+        self.report_sync(doing, failed_before, synced)
+    }
+
+    /// Returns the errors of a sync: failed writes of pages that this handle has not returned yet, and the failure of the
+    /// system if this thread asked it to sync (`synced`). `failed_before` is the number of failed writes of the file
+    /// before the sync.
+    pub(super) fn report_sync(
+        &self,
+        doing: &'static str,
+        failed_before: u32,
+        synced: Option<io::Result<()>>,
+    ) -> Result<(), Error> {
+        let (open, cached) = (self.opened(), self.cached());
         let failed = cached.write_error_since(&self.seen_failures, failed_before);
         open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
         if let Some(Err(source)) = synced {

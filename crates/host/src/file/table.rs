@@ -60,17 +60,18 @@ impl Table {
         Ok(open)
     }
 
-    /// Releases one `Arc` of an open file. If it is the last one, calls `close` and removes the file from the table.
-    pub(super) fn release(&self, share: Arc<OpenFile>, close: impl FnOnce(OpenFile)) {
+    /// Releases one `Arc` of an open file. If it is the last one, calls `close`, removes the file from the table, and
+    /// returns the result of `close`.
+    pub(super) fn release<R>(&self, share: Arc<OpenFile>, close: impl FnOnce(OpenFile) -> R) -> Option<R> {
         let last = {
             // The last `Arc` is taken apart under the table's lock, so that no thread clones it meanwhile.
             let mut places = self.places.lock();
-            let Some(last) = Arc::into_inner(share) else { return };
+            let last = Arc::into_inner(share)?;
             places.insert(last.key, Place::Busy);
             last
         };
         let _busy = Busy { table: self, key: last.key, becomes: None };
-        close(last);
+        Some(close(last))
     }
 
     /// Waits until no file is being opened or closed, then returns an `Arc` of each open file.

@@ -56,7 +56,7 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
-pub(crate) use sys::{open_at_once, try_lock_file, try_share_file};
+pub(crate) use sys::{open_at_once, status_flags, try_lock_file, try_share_file};
 use task::Tasks;
 
 /// The machine under the engine, made of threads, memory and files of this process. A clone is a handle of the same
@@ -236,7 +236,14 @@ impl Host {
     /// means, which release them first.
     #[doc(alias = "blk_start_plug")]
     pub fn plug(&self) -> Plug<'_> {
-        self.shared.disks.plug()
+        self.shared.disks.plug(None)
+    }
+
+    /// Returns a plug as [`Host::plug`] does, for a caller that then makes the data of the device `id` durable
+    /// ([`Device::sync`]). If a single write is all that is to be made durable, the system writes and syncs in one
+    /// call.
+    pub fn plug_to_sync(&self, id: DeviceId) -> Plug<'_> {
+        self.shared.disks.plug(Some(id))
     }
 
     /// Waits until no request is in flight on any device. If another thread keeps submitting requests, the wait never
@@ -331,6 +338,11 @@ impl Machine for Host {
         // Twice the number of shards, because more threads than CPUs count at a time: kswapd, flushers, and threads
         // that take turns on one CPU.
         2 * self.shared.shards
+    }
+
+    fn page_versions(&self) -> usize {
+        // A counter for each 8 pages of memory. Two pages that are in use at the same time then seldom share one.
+        (self.shared.arena.frames_max() as usize / 8).clamp(1 << 10, 1 << 20)
     }
 
     fn lock<T: 'static>(&self, class: LockClass, value: T) -> AdaptiveLock<T> {

@@ -95,6 +95,23 @@ fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t
     unsafe { libc::pwritev(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
+/// Writes runs of frames to a file, from byte `offset` of the file on, and returns when the written bytes are durable, and
+/// with them the metadata that are needed to find them (`RWF_DSYNC`). Makes one system call and returns the number of
+/// bytes written, which may be fewer than the runs have.
+pub(super) fn write_durably(file: &File, offset: u64, runs: &[Run<'_>]) -> Result<usize, Errno> {
+    let offset = libc::off_t::try_from(offset).map_err(|_| libc::EFBIG)?;
+    checked(write_runs_durably(file.as_raw_fd(), offset, &runs[..runs.len().min(RUNS_MAX)]))
+}
+
+/// Writes runs of memory to a file durably. As with [`write_runs`], another task may change the pages meanwhile, and the
+/// thread sanitizer's list of exceptions names this function.
+#[inline(never)]
+fn write_runs_durably(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
+    let (vector, count) = (Run::as_io_vectors(runs), runs.len() as libc::c_int);
+    // SAFETY: the vector describes exactly `runs.len()` runs, which are mapped while they live.
+    unsafe { libc::pwritev2(fd, vector, count, offset, libc::RWF_DSYNC) }
+}
+
 /// Sets whether requests to an open file bypass the page cache of the kernel (O_DIRECT).
 pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
     set_flag(file, libc::O_DIRECT, is_direct)
@@ -102,13 +119,13 @@ pub(super) fn set_direct(file: &File, is_direct: bool) -> io::Result<()> {
 
 /// Opens a file without waiting, unless another program has a lease on the file: then waits until the lease has ended.
 /// A pipe (FIFO) opens at once even if no process has its other end open, so the caller has to refuse pipes. Reads and
-/// writes of the opened file wait as usual.
-pub(crate) fn open_at_once(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let at_once = options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+/// writes of the opened file wait as usual. `flags` are further flags for `open`.
+pub(crate) fn open_at_once(options: &mut OpenOptions, flags: libc::c_int, path: &Path) -> io::Result<File> {
+    let at_once = options.clone().custom_flags(flags | libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let file = match at_once {
         // Another program has a lease on the file, and the system has told it to give the lease up. A second, ordinary
         // open waits until it has, about 45 seconds at most.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return options.open(path),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return options.custom_flags(flags).open(path),
         opened => opened?,
     };
     set_flag(&file, libc::O_NONBLOCK, false)?;
@@ -122,27 +139,35 @@ pub(super) fn keep_access_time(file: &File) -> io::Result<()> {
 }
 
 fn set_flag(file: &File, flag: libc::c_int, is_set: bool) -> io::Result<()> {
-    let fd = file.as_raw_fd();
-    // SAFETY: no memory is passed.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    if flags < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let flags = status_flags(file)?;
     let wanted = if is_set { flags | flag } else { flags & !flag };
     // SAFETY: no memory is passed.
-    checked_io(unsafe { libc::fcntl(fd, libc::F_SETFL, wanted) })
+    checked_io(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, wanted) })
 }
 
 /// Allocates blocks for the first `bytes` bytes of a file, and makes the file at least that long.
 pub(super) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
-    let bytes = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    fallocate(file, 0, 0..bytes)
+}
+
+/// Allocates or frees the blocks of a range of a file, as `mode` says (`fallocate`).
+pub(super) fn fallocate(file: &File, mode: libc::c_int, range: std::ops::Range<u64>) -> io::Result<()> {
+    let offset = |at: u64| libc::off_t::try_from(at).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG));
+    let (start, end) = (offset(range.start)?, offset(range.end)?);
     loop {
         // SAFETY: no memory is passed.
-        match checked_io(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes) }) {
+        match checked_io(unsafe { libc::fallocate(file.as_raw_fd(), mode, start, end - start) }) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             done => return done,
         }
     }
+}
+
+/// Returns the flags with which a file was opened: its access mode and its status flags (`F_GETFL`).
+pub(crate) fn status_flags(file: &File) -> io::Result<libc::c_int> {
+    // SAFETY: no memory is passed.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 { Err(io::Error::last_os_error()) } else { Ok(flags) }
 }
 
 /// Returns the number of free bytes that this user may use in the file system of `file`.

@@ -96,6 +96,10 @@ pub struct Transfer {
     /// to write. `None` for a read, and before this attempt.
     cuts_before: Option<u32>,
     progress: Progress,
+    /// True if the device's end was compared with the expected end for the next attempt of this write.
+    is_end_checked: bool,
+    /// True if each attempt of this write returns only when the data are durable (`RWF_DSYNC`).
+    syncs_itself: bool,
     /// True while the transfer holds a place in the device's queue.
     has_place: bool,
     /// Limit of the number of bytes that the next attempt moves, for tests; `None` for no limit.
@@ -124,6 +128,8 @@ impl Transfer {
             generation,
             cuts_before: None,
             progress,
+            is_end_checked: false,
+            syncs_itself: false,
             has_place: false,
             cut: None,
             sealed: Vec::new(),
@@ -249,7 +255,47 @@ impl Transfer {
 
     fn attempt(&mut self) -> Result<usize, Errno> {
         self.prepare()?;
+        if self.syncs_itself {
+            let moved = sys::write_durably(self.file(), self.offset(), &self.runs());
+            if !matches!(moved, Err(libc::EOPNOTSUPP | libc::ENOSYS)) {
+                return moved;
+            }
+            // The system is older than Linux 4.7, or the file system does not know the flag. A sync then follows.
+            self.syncs_itself = false;
+        }
         sys::transfer(self.file(), self.request.operation, self.offset(), &self.runs())
+    }
+
+    /// Makes each attempt of this write return only when the data are durable, so that no sync has to follow. Does
+    /// nothing if a sync has to follow anyway, because the file has other changes that are not durable. Does nothing
+    /// either if the write takes two system calls, each of which would wait for the disk.
+    pub(super) fn sync_by_itself(&mut self) {
+        let past_direct = self.bytes_past_direct();
+        self.syncs_itself = self.request.operation == Operation::Write
+            && is_waited_for(&self.request)
+            && (past_direct == 0 || past_direct == self.bytes)
+            && self.device.changes.unsynced().is_none();
+    }
+
+    /// Returns whether each attempt of this write must return only when the data are durable.
+    pub(super) const fn syncs_itself(&self) -> bool {
+        self.syncs_itself
+    }
+
+    /// Checks, before the first attempt of a write, whether another process has truncated the file. Returns the number
+    /// of truncations noticed so far.
+    pub(super) fn check_end(&mut self) -> u32 {
+        self.device.note_if_cut();
+        let cuts = self.device.cuts();
+        self.note_checked(cuts);
+        cuts
+    }
+
+    /// Notes that the check of [`Transfer::check_end`] was made for another write of the same file, immediately before
+    /// this one. `cuts` is the number of truncations noticed so far.
+    pub(super) fn note_checked(&mut self, cuts: u32) {
+        self.is_end_checked = true;
+        self.cuts_before.get_or_insert(cuts);
     }
 
     /// Prepares an attempt to move bytes. Before a write, notes whether another process has truncated the file, because
@@ -262,8 +308,10 @@ impl Transfer {
         if self.request.operation == Operation::Read {
             return Ok(());
         }
-        self.device.note_if_cut();
-        self.cuts_before.get_or_insert(self.device.cuts());
+        if !std::mem::take(&mut self.is_end_checked) {
+            self.check_end();
+            self.is_end_checked = false;
+        }
         let device = Arc::clone(&self.device);
         match &device.cipher {
             Some(cipher) if self.sealed.is_empty() => self.seal(cipher),
@@ -388,9 +436,14 @@ impl Transfer {
     #[inline]
     pub(super) fn finish(self, result: Result<(), Cause>) {
         let result = self.check(result);
-        let Self { device, request, bytes, generation, cuts_before, has_place, .. } = self;
-        if request.operation == Operation::Write && result.is_ok() {
-            device.note_written(&request, bytes, cuts_before.unwrap_or_else(|| device.cuts()));
+        let Self { device, request, bytes, generation, cuts_before, has_place, syncs_itself, .. } = self;
+        if request.operation == Operation::Write {
+            if result.is_ok() {
+                device.note_written(&request, bytes, cuts_before.unwrap_or_else(|| device.cuts()));
+            }
+            if result.is_err() || !syncs_itself {
+                device.changes.note();
+            }
         }
         if let Some(generation) = generation {
             device.end_write(generation);

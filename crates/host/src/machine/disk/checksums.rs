@@ -57,7 +57,8 @@ impl Checksums {
         self.forget_range(block, end);
     }
 
-    fn forget_range(&self, start: u64, end: u64) {
+    /// Forgets the checksums of the blocks from `start` up to `end`, whose contents are about to be replaced.
+    pub(super) fn forget_range(&self, start: u64, end: u64) {
         for block in self.used.within(start as usize..end as usize).flatten() {
             if let Some(noted) = self.blocks.get(block) {
                 noted.store(0, Ordering::Relaxed);

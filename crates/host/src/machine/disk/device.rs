@@ -1,6 +1,7 @@
 //! A device: one open file or block device, divided into blocks of 4096 bytes, which receives disk requests.
 
 use super::backend::Backend;
+use super::changes::Changes;
 use super::checksums::Checksums;
 use super::cipher::Cipher;
 use super::end::End;
@@ -113,6 +114,7 @@ pub struct Device {
     /// the file always ends with a whole block.
     length: OnceLock<Length>,
     writes: Generations,
+    pub(super) changes: Changes,
     /// Number of requests that were submitted and have not finished, except small reads on the submitting thread.
     in_flight: AtomicU32,
     /// `true` while a thread waits until no request is in flight.
@@ -163,6 +165,7 @@ impl Device {
             end: End::default(),
             length: OnceLock::new(),
             writes: Generations::default(),
+            changes: Changes::default(),
             in_flight: AtomicU32::new(0),
             is_closing: AtomicBool::new(false),
             idle: WaitQueue::default(),
@@ -218,11 +221,18 @@ impl Device {
         self.backend.sync(self, wanted)
     }
 
+    /// Makes the system sync the file, unless all data are durable already.
     pub(super) fn sync_in_system(&self, wanted: Durable) -> io::Result<()> {
+        let unsynced = self.changes.unsynced();
         match wanted {
+            Durable::Data if unsynced.is_none() => return Ok(()),
             Durable::Data => self.file.sync_data(),
             Durable::All => self.file.sync_all(),
+        }?;
+        if let Some(ended) = unsynced {
+            self.changes.note_durable(ended);
         }
+        Ok(())
     }
 
     /// Releases the file's lock, if the file is locked.
@@ -275,6 +285,12 @@ impl Device {
         if self.end_in_system()? >= bytes {
             return Ok(());
         }
+        let lengthened = self.lengthen_in_system(bytes);
+        self.changes.note();
+        lengthened
+    }
+
+    fn lengthen_in_system(&self, bytes: u64) -> io::Result<()> {
         // A write that is under way, or that begins now, may make the file longer than `bytes`. Setting the length must
         // not cut off what it writes.
         if sys::lengthen(&self.file, bytes)? {
@@ -299,10 +315,47 @@ impl Device {
         self.end.expect_at_most(bytes);
         self.forget_checksums_after(bytes);
         if self.end_in_system()? != bytes {
-            self.file.set_len(bytes)?;
+            let is_set = self.file.set_len(bytes);
+            self.changes.note();
+            is_set?;
         }
         self.end.expect(bytes);
         Ok(())
+    }
+
+    /// Has the file system allocate the bytes of `range`, and makes the file at least as long as the end of the range.
+    ///
+    /// # Errors
+    /// Errors of the system. The length has not changed then.
+    pub fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        self.note_if_cut();
+        sys::fallocate(&self.file, 0, range.clone())?;
+        self.changes.note();
+        if self.end.expected() < range.end {
+            self.end.expect(range.end);
+        }
+        Ok(())
+    }
+
+    /// Replaces the blocks of `range`, which begins and ends with a block, by a hole. No write that began earlier puts
+    /// bytes into the hole.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn punch(&self, range: Range<u64>) -> io::Result<()> {
+        self.writes.wait();
+        self.note_if_cut();
+        let block = machine::BLOCK_BYTES as u64;
+        let blocks = range.start / block..range.end / block;
+        if let Some(checksums) = &self.checksums {
+            checksums.forget_range(blocks.start, blocks.end);
+        }
+        let punched = sys::fallocate(&self.file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, range);
+        self.changes.note();
+        if punched.is_ok() {
+            self.end.forget_lost(blocks);
+        }
+        punched
     }
 
     pub(super) fn begin_write(&self) -> Generation {

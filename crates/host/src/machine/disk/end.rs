@@ -81,7 +81,8 @@ impl End {
         }
     }
 
-    fn forget_lost(&self, blocks: Range<u64>) {
+    /// Forgets that blocks were lost, because the owner replaces their contents.
+    pub(super) fn forget_lost(&self, blocks: Range<u64>) {
         if self.has_lost.load(Ordering::SeqCst) && !blocks.is_empty() {
             self.lost.lock().remove(blocks);
         }

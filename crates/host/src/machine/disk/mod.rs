@@ -26,6 +26,7 @@
 
 #[doc(hidden)]
 pub mod backend;
+mod changes;
 mod checksums;
 mod cipher;
 mod device;
@@ -210,8 +211,8 @@ impl Disks {
         }
     }
 
-    pub(super) fn plug(&self) -> Plug<'_> {
-        Plug { disks: self, is_own: plug::begin(self.identity()), _thread: PhantomData }
+    pub(super) fn plug(&self, syncs: Option<DeviceId>) -> Plug<'_> {
+        Plug { disks: self, is_own: plug::begin(self.identity(), syncs), _thread: PhantomData }
     }
 
     /// Starts the requests that a plug of the calling thread holds back; called before the thread sleeps.
@@ -234,6 +235,7 @@ impl Disks {
             let is_same = |transfer: &Transfer| Arc::ptr_eq(&transfer.device().backend, &backend);
             let (mut now, later) = split(waited_for, is_same);
             waited_for = later;
+            check_ends_once(&mut now);
             match now.len() {
                 1 => backend.run(now.pop().expect("there is one")),
                 _ => backend.run_all(now),
@@ -263,6 +265,19 @@ impl Disks {
 /// returns `true` for all.
 fn split(transfers: Vec<Transfer>, is_true: impl Fn(&Transfer) -> bool) -> (Vec<Transfer>, Vec<Transfer>) {
     if transfers.iter().all(&is_true) { (transfers, Vec::new()) } else { transfers.into_iter().partition(is_true) }
+}
+
+/// Checks, once for all writes of a batch to one file, whether another process has truncated the file. Each check is a
+/// system call.
+fn check_ends_once(transfers: &mut [Transfer]) {
+    let is_same = |a: &Transfer, b: &Transfer| std::ptr::eq(a.device(), b.device());
+    for of_file in transfers.chunk_by_mut(is_same) {
+        let mut writes = of_file.iter_mut().filter(|transfer| transfer.request().operation == Operation::Write);
+        if let Some(first) = writes.next() {
+            let cuts = first.check_end();
+            writes.for_each(|transfer| transfer.note_checked(cuts));
+        }
+    }
 }
 
 fn start(mut transfer: Transfer) {

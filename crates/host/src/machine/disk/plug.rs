@@ -5,6 +5,7 @@
 //! `blk_finish_plug`.
 
 use super::backend::Transfer;
+use machine::DeviceId;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 
@@ -12,7 +13,7 @@ use std::marker::PhantomData;
 pub(super) const REQUESTS_MAX: usize = 64;
 
 thread_local! {
-    static PLUGGED: RefCell<Plugged> = const { RefCell::new(Plugged { owner: 0, depth: 0, transfers: Vec::new() }) };
+    static PLUGGED: RefCell<Plugged> = const { RefCell::new(Plugged { owner: 0, depth: 0, syncs: None, transfers: Vec::new() }) };
 }
 
 struct Plugged {
@@ -20,6 +21,8 @@ struct Plugged {
     owner: usize,
     /// Number of plugs that this thread has made for the machine `owner` and not dropped yet.
     depth: u32,
+    /// The device that this thread syncs once the held-back requests have ended; `None` if it syncs none.
+    syncs: Option<DeviceId>,
     transfers: Vec<Transfer>,
 }
 
@@ -30,14 +33,16 @@ fn with_plugged<R>(look: impl FnOnce(&mut Plugged) -> R) -> Option<R> {
 }
 
 /// Begins to hold back (plug) this thread's requests to the disks of one machine. `owner` identifies the machine: it is
-/// the address of the machine's `Disks`. Returns `false`, and holds nothing back, if the thread already holds back
-/// requests to the disks of another machine, or if the thread is ending.
-pub(super) fn begin(owner: usize) -> bool {
+/// the address of the machine's `Disks`. `syncs` is the device, if any, that the thread is about to sync. Returns
+/// `false`, and holds nothing back, if the thread already holds back requests to the disks of another machine, or if the
+/// thread is ending.
+pub(super) fn begin(owner: usize, syncs: Option<DeviceId>) -> bool {
     with_plugged(|plugged| {
         let is_free = plugged.depth == 0 || plugged.owner == owner;
         if is_free {
             plugged.owner = owner;
             plugged.depth += 1;
+            plugged.syncs = syncs;
         }
         is_free
     })
@@ -49,7 +54,7 @@ pub(super) fn begin(owner: usize) -> bool {
 pub(super) fn end() -> Vec<Transfer> {
     with_plugged(|plugged| {
         plugged.depth -= 1;
-        if plugged.depth == 0 { std::mem::take(&mut plugged.transfers) } else { Vec::new() }
+        if plugged.depth == 0 { take(plugged) } else { Vec::new() }
     })
     .unwrap_or_default()
 }
@@ -77,8 +82,16 @@ pub(super) fn take_before_sleep(owner: usize) -> Vec<Transfer> {
     with_plugged(|plugged| if plugged.owner == owner { take(plugged) } else { Vec::new() }).unwrap_or_default()
 }
 
+/// Removes and returns the held-back transfers. If there is only one, and it is all that the thread's sync of a file has
+/// to write, the system is asked to write and to sync in one call.
 fn take(plugged: &mut Plugged) -> Vec<Transfer> {
-    std::mem::take(&mut plugged.transfers)
+    let mut transfers = std::mem::take(&mut plugged.transfers);
+    if let [only] = &mut transfers[..]
+        && plugged.syncs == Some(only.device().id())
+    {
+        only.sync_by_itself();
+    }
+    transfers
 }
 
 /// A guard that holds back requests of the calling thread until it is dropped. See [`super::super::Host::plug`].

@@ -453,17 +453,18 @@ impl Drop for Slots {
 fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
     let (fd, offset) = (Fd(transfer.file().as_raw_fd()), transfer.offset());
     let operation = transfer.request().operation;
+    let write_flags = if transfer.syncs_itself() { libc::RWF_DSYNC } else { 0 };
     if let [run] = runs.as_slice() {
         let (buffer, bytes) = (run.pointer(), run.bytes().min(RUN_BYTES_MAX) as u32);
         return match operation {
             Operation::Read => opcode::Read::new(fd, buffer, bytes).offset(offset).build(),
-            Operation::Write => opcode::Write::new(fd, buffer, bytes).offset(offset).build(),
+            Operation::Write => opcode::Write::new(fd, buffer, bytes).offset(offset).rw_flags(write_flags).build(),
         };
     }
     let (vector, count) = (Run::as_io_vectors(runs), runs.len().min(sys::RUNS_MAX) as u32);
     match operation {
         Operation::Read => opcode::Readv::new(fd, vector, count).offset(offset).build(),
-        Operation::Write => opcode::Writev::new(fd, vector, count).offset(offset).build(),
+        Operation::Write => opcode::Writev::new(fd, vector, count).offset(offset).rw_flags(write_flags).build(),
     }
 }
 
