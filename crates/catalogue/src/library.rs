@@ -22,11 +22,14 @@ use kit::input;
 #[must_use]
 pub fn is_file(word: &str) -> bool {
     let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
-    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml") || word.ends_with(FIO)
+    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml") || word.ends_with(FIO) || word.ends_with(TRACE)
 }
 
 /// The extension of job files of fio, which are read as experiments.
 const FIO: &str = ".fio";
+
+/// The extension of traces, which are read as experiments that replay them.
+const TRACE: &str = ".hwtrace";
 
 /// Returns the name of the kernel, machine or experiment in a file: the file's name without extension, or for
 /// `experiment.toml` the name of its folder.
@@ -265,6 +268,11 @@ fn unchanged_experiment(word: &str) -> Result<Experiment, Error> {
         return Experiment::parse(word, (&experiment.file, &experiment.text), published);
     }
     let path = Path::new(word);
+    if word.ends_with(TRACE) {
+        // The workload reads the trace.
+        let text = crate::traced::experiment(word, &name_of(path));
+        return Experiment::parse(&name_of(path), (word, &text), None);
+    }
     let mut text = read(path, "an experiment")?;
     if word.ends_with(FIO) {
         text = crate::fio::experiment(word, &name_of(path), &text)?;

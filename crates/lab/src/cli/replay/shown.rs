@@ -349,7 +349,7 @@ fn percent(ratio: Ratio) -> String {
 }
 
 /// Returns a number with commas between thousands.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (n, digit) in digits.chars().enumerate() {
