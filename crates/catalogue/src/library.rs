@@ -22,7 +22,10 @@ use kit::input;
 #[must_use]
 pub fn is_file(word: &str) -> bool {
     let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
-    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml") || word.ends_with(FIO) || word.ends_with(TRACE)
+    word.contains(['/', std::path::MAIN_SEPARATOR])
+        || word.ends_with(".toml")
+        || word.ends_with(FIO)
+        || word.ends_with(TRACE)
 }
 
 /// The extension of job files of fio, which are read as experiments.

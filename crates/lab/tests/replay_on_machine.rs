@@ -92,7 +92,8 @@ fn a_load_that_fits_is_read_once_and_one_that_does_not_is_read_again() {
 fn what_if_has_a_line_for_each_combination_and_draws_a_picture() {
     let desk = Desk::new();
     desk.trace("load.hwtrace", 1, &serde_json::json!({}), &passes(2));
-    let line = "replay load.hwtrace --what-if memory=8M,12M read_ahead_kb=16,128 kernel=6.1-classic,6.1-mglru --plot p.svg";
+    let line =
+        "replay load.hwtrace --what-if memory=8M,12M read_ahead_kb=16,128 kernel=6.1-classic,6.1-mglru --plot p.svg";
     let found = desk.json(line);
     let rows = found["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 8, "{found}");
@@ -169,7 +170,8 @@ fn row(text: &str, name: &str) -> f64 {
 fn a_trace_is_an_experiment_whose_contents_are_verified() {
     let desk = Desk::new();
     let sample = |time_us: u64, anon: u64| serde_json::json!({"time_us": time_us, "anon_bytes": anon});
-    let metadata = serde_json::json!({"file_bytes": {"0": 103 * PAGE}, "rss": [sample(0, 1 << 20), sample(9, 2 << 20)]});
+    let metadata =
+        serde_json::json!({"file_bytes": {"0": 103 * PAGE}, "rss": [sample(0, 1 << 20), sample(9, 2 << 20)]});
     desk.trace("lively.hwtrace", 6, &metadata, &lively());
     for depth in ["1", "4"] {
         let line = format!("compare ./lively.hwtrace --kernels 6.1-mglru --all --set params.depth={depth}");
@@ -188,7 +190,8 @@ fn a_trace_runs_on_every_ground_that_this_computer_permits() {
     let desk = Desk::new();
     let metadata = serde_json::json!({"file_bytes": {"0": 103 * PAGE}});
     desk.trace("lively.hwtrace", 6, &metadata, &lively());
-    let mut line = "compare ./lively.hwtrace --kernels 6.1-classic --all --set machine.memory.limit_pages=4096".to_owned();
+    let mut line =
+        "compare ./lively.hwtrace --kernels 6.1-classic --all --set machine.memory.limit_pages=4096".to_owned();
     if cfg!(feature = "linux") {
         let folder = desk.path("files");
         fs::create_dir(&folder).unwrap();
@@ -237,7 +240,9 @@ fn a_trace_is_read_whole_packed_or_from_a_pipe() {
     let of_packed = desk.json("replay load.hwtrace.gz --policies lru");
     assert_eq!(plain["rows"], of_packed["rows"]);
     let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
-    command.args(["replay", "-", "--policies", "lru", "--format", "json"]).stdin(fs::File::open(desk.path("load.hwtrace")).unwrap());
+    command
+        .args(["replay", "-", "--policies", "lru", "--format", "json"])
+        .stdin(fs::File::open(desk.path("load.hwtrace")).unwrap());
     let output = command.output().unwrap();
     let piped: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(plain["rows"], piped["rows"]);

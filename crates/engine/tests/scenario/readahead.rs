@@ -18,8 +18,8 @@ fn cached(history: ReadaheadHistory, pattern: ReadPattern, pages: &'static [u32]
         ground.fsync(&file).unwrap();
         ground.engine.access().drop_caches();
         for page in pages {
-            let mut state = ReadState { pattern, ..ReadState::default() };
-            let (mut task, mut bytes) = (Task::user(), [0; PAGE_BYTES]);
+            let (mut state, mut task, mut bytes) = (ReadState::default(), Task::user(), [0; PAGE_BYTES]);
+            state.pattern = pattern;
             let offset = u64::from(*page) * PAGE_BYTES as u64;
             ground.engine.access().read(&mut task, &file, &mut state, offset, &mut bytes).unwrap();
         }

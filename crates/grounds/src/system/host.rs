@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use workloads::system::contents::Kept;
-use workloads::system::{Advice, Given, ReadPattern, Pressure, System, SystemError, page_bytes};
+use workloads::system::{Advice, Given, Pressure, ReadPattern, System, SystemError, page_bytes};
 
 /// The state that all tasks of a workload share.
 struct Shared {

@@ -294,11 +294,7 @@ impl ReplayFile {
     }
 
     /// Sets the length of the file with `set`, which gets it.
-    pub fn truncate(
-        &self,
-        bytes: u64,
-        set: impl FnOnce(u64) -> Result<(), SystemError>,
-    ) -> Result<(), SystemError> {
+    pub fn truncate(&self, bytes: u64, set: impl FnOnce(u64) -> Result<(), SystemError>) -> Result<(), SystemError> {
         let before = self.length();
         set(bytes)?;
         self.length.store(bytes, Relaxed);
@@ -337,7 +333,7 @@ mod tests {
     use super::*;
 
     fn file(first_bytes: u64, most_bytes: u64) -> ReplayFile {
-        let of = FileOf { first_bytes, most_bytes, is_changed: true, is_used: true, places: None };
+        let of = FileOf { first_bytes, most_bytes, is_changed: true, is_used: true, ..FileOf::default() };
         let file = ReplayFile::new("f".into(), &of);
         file.length.store(first_bytes, Relaxed);
         file

@@ -12,9 +12,18 @@ use std::time::SystemTime;
 /// Stands for a request that belongs to no open file.
 pub(super) const NO_HANDLE: u32 = u32::MAX;
 
-/// A file whose parts are used is divided into parts ([`Places`]) if it has no recorded size and is so many times as
-/// large as its used parts.
+/// Only the used parts of a file are replayed ([`Places`]) if the file is so many times as large as these parts. A file
+/// without a recorded size is most likely a device.
 const SPARSE: u64 = 2;
+
+/// Factor that stands for [`SPARSE`] if the size of the file was recorded.
+const SPARSE_OF_KNOWN: u64 = 8;
+
+/// A file whose size was recorded is replayed as a whole up to this size, bytes.
+const WHOLE_BYTES: u64 = 64 << 20;
+
+/// Number of parts of one file beyond which duplicates are removed.
+const PARTS_MAX: usize = 1 << 20;
 
 /// Largest number of pages of a file: page numbers have 32 bits.
 const FILE_PAGES_MAX: u64 = u32::MAX as u64;
@@ -28,6 +37,8 @@ pub(super) struct FileOf {
     pub most_bytes: u64,
     /// Whether the trace writes, stores, truncates or deletes it.
     pub is_changed: bool,
+    /// Whether the trace truncates or deletes it.
+    pub is_shortened: bool,
     /// Whether any request of the trace accesses it.
     pub is_used: bool,
     /// The used parts, if only these are replayed.
@@ -131,10 +142,9 @@ impl Loaded {
             return Err(format!("{name}: it has {} requests: expected less than {NO_HANDLE}", self.trace.len()));
         }
         match self.files.iter().enumerate().find(|(_, file)| file.most_pages() > FILE_PAGES_MAX) {
-            Some((number, file)) => Err(format!(
-                "{name}: file {number} has {} pages: expected at most {FILE_PAGES_MAX}",
-                file.most_pages()
-            )),
+            Some((number, file)) => {
+                Err(format!("{name}: file {number} has {} pages: expected at most {FILE_PAGES_MAX}", file.most_pages()))
+            }
             None => Ok(()),
         }
     }
@@ -154,19 +164,19 @@ struct Sizes {
     files: Vec<FileOf>,
     /// The length of each file at the present request, bytes.
     now: Vec<u64>,
-    /// For files without recorded size, the parts that were used.
-    parts: HashMap<u32, Vec<u64>>,
+    /// For each file, whether its size was recorded, and the parts that were used.
+    parts: Vec<(bool, Vec<u64>)>,
 }
 
 impl Sizes {
     fn of(trace: &Trace) -> Self {
         let recorded = trace.metadata().get("file_bytes").and_then(|sizes| sizes.as_object());
-        let mut sizes = Self { files: Vec::new(), now: Vec::new(), parts: HashMap::new() };
+        let mut sizes = Self { files: Vec::new(), now: Vec::new(), parts: Vec::new() };
         for number in 0..trace.file_names() as u32 {
             let bytes = recorded.and_then(|sizes| sizes.get(&number.to_string())?.as_u64());
             sizes.file(number);
             if let Some(bytes) = bytes {
-                sizes.parts.remove(&number);
+                sizes.parts[number as usize].0 = true;
                 let file = &mut sizes.files[number as usize];
                 (file.first_bytes, file.most_bytes, sizes.now[number as usize]) = (bytes, bytes, bytes);
             }
@@ -179,8 +189,7 @@ impl Sizes {
         while self.files.len() <= number {
             self.files.push(FileOf::default());
             self.now.push(0);
-            // Traces of a single device have no name for it.
-            self.parts.entry(self.files.len() as u32 - 1).or_default();
+            self.parts.push((false, Vec::new()));
         }
         &mut self.files[number]
     }
@@ -192,7 +201,6 @@ impl Sizes {
         match operation {
             Operation::Read | Operation::Load | Operation::Write | Operation::Store if len > 0 => {
                 let is_write = operation.is_write();
-                let has_none = self.parts.contains_key(&number);
                 let file = self.file(number);
                 file.is_used = true;
                 file.is_changed |= is_write;
@@ -205,16 +213,15 @@ impl Sizes {
                     self.now[at] = end;
                     self.files[at].most_bytes = self.files[at].most_bytes.max(end);
                 }
-                if has_none && let Some(parts) = self.parts.get_mut(&number) {
-                    for part in offset / PART_BYTES..=(end - 1) / PART_BYTES {
-                        if parts.last() != Some(&part) {
-                            parts.push(part);
-                        }
+                let parts = &mut self.parts[at].1;
+                for part in offset / PART_BYTES..=(end - 1) / PART_BYTES {
+                    if parts.last() != Some(&part) {
+                        parts.push(part);
                     }
-                    if parts.len() >= 1 << 20 {
-                        parts.sort_unstable();
-                        parts.dedup();
-                    }
+                }
+                if parts.len() >= PARTS_MAX {
+                    parts.sort_unstable();
+                    parts.dedup();
                 }
             }
             Operation::Open => {
@@ -226,12 +233,13 @@ impl Sizes {
             }
             Operation::Truncate => {
                 let file = self.file(number);
-                file.is_changed = true;
+                (file.is_changed, file.is_shortened) = (true, true);
                 file.most_bytes = file.most_bytes.max(offset);
                 self.now[at] = offset;
             }
             Operation::Delete => {
-                self.file(number).is_changed = true;
+                let file = self.file(number);
+                (file.is_changed, file.is_shortened) = (true, true);
                 self.now[at] = 0;
             }
             _ => {}
@@ -239,10 +247,14 @@ impl Sizes {
     }
 
     fn finish(mut self) -> Vec<FileOf> {
-        for (number, parts) in self.parts {
-            let Some(file) = self.files.get_mut(number as usize) else { continue };
+        for (file, (is_known, parts)) in self.files.iter_mut().zip(self.parts) {
             let places = Places::of(parts);
-            if file.is_used && file.most_bytes > SPARSE * places.bytes() {
+            let is_sparse = match is_known {
+                false => file.most_bytes > SPARSE * places.bytes(),
+                true => file.most_bytes > WHOLE_BYTES.max(SPARSE_OF_KNOWN * places.bytes()),
+            };
+            // A file that is cut off or removed is no device.
+            if file.is_used && is_sparse && !file.is_shortened {
                 // The requests name parts of a device, which all exist.
                 (file.first_bytes, file.most_bytes) = (places.bytes(), places.bytes());
                 file.places = Some(places);

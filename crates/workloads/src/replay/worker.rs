@@ -3,6 +3,7 @@
 use super::Params;
 use super::files::{Files, ReplayFile};
 use super::loaded::{Loaded, NO_HANDLE, is_replayed};
+use super::resident::Followed;
 use crate::meter::Tally;
 use crate::system::{Advice, MapMode, ReadPattern, Sharing, System, SystemError, page_bytes};
 use ::trace::{Flags, Operation, PAGE_BYTES, Request};
@@ -72,8 +73,9 @@ pub(super) struct Shared {
     think: Nanos,
     /// For each task, the number of the request that it does now; `u64::MAX` when it has done all.
     at: Vec<AtomicU64>,
-    /// The latest time of the trace to which a task has come, µs.
-    trace_time_us: AtomicU64,
+    /// How far the memory that is no file has followed the trace; the tasks wait for it if `holds_memory` is set.
+    pub followed: Followed,
+    holds_memory: bool,
 }
 
 impl Shared {
@@ -85,13 +87,9 @@ impl Shared {
             timed: params.timed,
             think: Nanos(params.think_us.saturating_mul(1000)),
             at: (0..params.depth).map(|_| AtomicU64::new(0)).collect(),
-            trace_time_us: AtomicU64::new(0),
+            followed: Followed::default(),
+            holds_memory: params.resident,
         }
-    }
-
-    /// Returns the latest time of the trace to which a task has come, µs.
-    pub fn trace_time_us(&self) -> u64 {
-        self.trace_time_us.load(Relaxed)
     }
 
     /// Returns the number of the task that issues a request.
@@ -154,6 +152,8 @@ impl<'a, S: System> Worker<'a, S> {
 
     fn all(&mut self, tally: &mut Tally) -> Result<(), SystemError> {
         let (shared, begun) = (self.shared, self.system.now());
+        let course = Some(&shared.loaded.resident).filter(|course| shared.holds_memory && course.most_pages() > 0);
+        let (mut samples, mut checked_us) = (0, 0);
         for (number, request) in shared.loaded.trace.requests().enumerate() {
             if shared.at.len() > 1 && shared.worker_of(number, &request) != self.number {
                 continue;
@@ -162,7 +162,15 @@ impl<'a, S: System> Worker<'a, S> {
                 break;
             }
             self.wait_for_others(number as u64);
-            shared.trace_time_us.fetch_max(request.time_us, Relaxed);
+            // Most requests have the time of the one before, or lie before the next sample.
+            if let Some(course) = course.filter(|_| request.time_us > checked_us) {
+                checked_us = request.time_us;
+                let until = course.samples_until(request.time_us);
+                if until > samples {
+                    samples = until;
+                    shared.followed.wait(self.system, tally, samples);
+                }
+            }
             if shared.timed {
                 let at = begun + Nanos(request.time_us.saturating_mul(1000));
                 let now = self.system.now();

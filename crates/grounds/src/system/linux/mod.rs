@@ -28,7 +28,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use workloads::system::contents::Kept;
-use workloads::system::{Advice, Given, MapMode, ReadPattern, Pressure, PressureTrigger, System, SystemError, page_bytes};
+use workloads::system::{
+    Advice, Given, MapMode, Pressure, PressureTrigger, ReadPattern, System, SystemError, page_bytes,
+};
 
 /// The state that all tasks of a workload share.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use super::super::trace::{SourceOptions, wrong_input};
 use super::super::{End, compare, output};
 use super::Format;
 use crate::cli::output::Output;
-use ::trace::read;
 use ::trace::Trace;
+use ::trace::read;
 use asked::Asked;
 use catalogue::ground::Ground;
 use kit::shown::warn;
@@ -101,7 +101,8 @@ impl Own {
             // Experiments from files are known by a slash or an ending.
             return Ok((Self { path: file.clone(), _temporary: None }, Ok(())));
         }
-        let told = |error: std::io::Error| End::Failed(format!("cannot make a temporary file: {}", output::why(&error)));
+        let told =
+            |error: std::io::Error| End::Failed(format!("cannot make a temporary file: {}", output::why(&error)));
         let temporary = tempfile::Builder::new().prefix("replay-").suffix(".hwtrace").tempfile().map_err(told)?;
         let verdict = match read::open(file, &source.options()).map_err(|wrong| wrong_input(&wrong))? {
             read::Opened::Own(trace) => {
@@ -127,9 +128,19 @@ pub fn run(
 ) -> Result<(), End> {
     let (own, verdict) = Own::of(source)?;
     let trace = Trace::open_quick(&own.path).map_err(|wrong| wrong_input(&wrong))?;
-    let asked = Asked::of(options, &own.path, trace.metadata())?;
+    let mut asked = Asked::of(options, &own.path, trace.metadata(), true)?;
+    let plan = match Plan::new(&asked.request, grounds::find) {
+        Err(error) if asked.has_nearby => {
+            // A little less memory than the user asked for may be too little for the load.
+            let without = Asked::of(options, &own.path, trace.metadata(), false)?;
+            let plan = Plan::new(&without.request, grounds::find)?;
+            warn(&format!("sizes of memory within 10 % are not run: {error}"));
+            asked = without;
+            plan
+        }
+        plan => plan?,
+    };
     drop(trace);
-    let plan = Plan::new(&asked.request, grounds::find)?;
     plan.unused().iter().for_each(|line| warn(line));
     let bars = Bars::new(&plan.title(), plan.count());
     let results = plan.run(options.seeds.threads(), &bars);

@@ -6,9 +6,9 @@ use crate::cli::trace::{SourceOptions, tell, wrong_input};
 use ::cache::replay::Impossible;
 use ::cache::requests::Refused;
 use ::cache::{Plan, Requests, RequestsBuilder, Sample, SampleBuilder, Sampling};
+use ::trace::Request;
 use ::trace::read::{self, Opened};
 use ::trace::request::Kind;
-use ::trace::Request;
 use std::path::Path;
 
 /// A trace that was opened, and is to be read.

@@ -42,6 +42,8 @@ pub struct Asked {
     pub memory_key: &'static str,
     /// Keys of which all lines have one value.
     pub silent: Vec<String>,
+    /// Whether each size of memory runs at nearby sizes, too.
+    pub has_nearby: bool,
     /// Values that the user gave and that all lines have.
     pub given: Vec<String>,
     /// `read_ahead_kb` of the recorded disk, if it was taken from the record.
@@ -49,8 +51,9 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Makes the plan for a trace with this metadata.
-    pub fn of(options: &MachineOptions, file: &Path, metadata: &Metadata) -> Result<Self, End> {
+    /// Makes the plan for a trace with this metadata. If `has_nearby` is set, and all runs are simulated, each size of
+    /// memory runs at nearby sizes, too: in real time this would take too long.
+    pub fn of(options: &MachineOptions, file: &Path, metadata: &Metadata, has_nearby: bool) -> Result<Self, End> {
         let (mut memory, mut kernels) = (options.memory.clone(), options.kernels.clone());
         let mut set = options.set.clone();
         for Set { key, values } in &options.what_if {
@@ -82,6 +85,7 @@ impl Asked {
             memory_pages,
             memory_key: LIMIT,
             silent: Vec::new(),
+            has_nearby: has_nearby && options.on.iter().all(|ground| *ground == Ground::Sim),
             given: Vec::new(),
             read_ahead_kb: None,
         };
@@ -101,7 +105,8 @@ impl Asked {
             asked.silent(READ_AHEAD, &kib.to_string());
         }
         // A value that all lines have is told once, below the table.
-        let is_told = |set: &Set| options.what_if.iter().any(|asked| full_key(&asked.key).is_ok_and(|key| key == set.key));
+        let is_told =
+            |set: &Set| options.what_if.iter().any(|asked| full_key(&asked.key).is_ok_and(|key| key == set.key));
         for set in set.iter().filter(|set| set.values.len() == 1 && !is_told(set)) {
             asked.silent.push(set.key.clone());
             asked.given.push(format!("{}={}", set.key, set.values[0]));
@@ -116,14 +121,9 @@ impl Asked {
         self.request.set.push(Set { key: key.to_owned(), values: vec![value.to_owned()] });
     }
 
-    /// Returns whether each size runs at nearby sizes, too. In real time this would take too long.
-    pub fn has_nearby(&self) -> bool {
-        self.request.grounds == [Ground::Sim]
-    }
-
     /// Returns the sizes near a size, pages.
     pub fn nearby(&self, pages: u64) -> impl Iterator<Item = u64> + use<> {
-        let shares: &[f64] = if self.has_nearby() { &NEARBY } else { &[] };
+        let shares: &[f64] = if self.has_nearby { &NEARBY } else { &[] };
         shares.iter().map(move |share| (pages as f64 * share) as u64)
     }
 
@@ -168,7 +168,8 @@ fn recorded_readahead(metadata: &Metadata) -> Option<u64> {
     let disks = metadata.get("readahead_kib")?.as_object()?;
     let files = metadata.get("files").and_then(|files| files.as_array());
     let bytes_on = |disk: &str| {
-        let on_disk = files.into_iter().flatten().filter(|file| file.get("device").and_then(|it| it.as_str()) == Some(disk));
+        let on_disk =
+            files.into_iter().flatten().filter(|file| file.get("device").and_then(|it| it.as_str()) == Some(disk));
         on_disk.filter_map(|file| file.get("last_bytes")?.as_u64()).sum::<u64>()
     };
     disks.iter().max_by_key(|(disk, _)| bytes_on(disk)).and_then(|(_, kib)| kib.as_u64())

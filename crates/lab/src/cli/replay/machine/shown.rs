@@ -53,7 +53,8 @@ fn less_memory(less: u64, more: u64) -> String {
 impl Shown<'_> {
     /// Returns the answer to what the user asks, in a few sentences.
     fn answer(&self) -> String {
-        let Some(case) = self.lines.cases.iter().find(|case| case.lines.iter().any(|line| line.figures[READ].is_some()))
+        let Some(case) =
+            self.lines.cases.iter().find(|case| case.lines.iter().any(|line| line.figures[READ].is_some()))
         else {
             return String::new();
         };
@@ -66,7 +67,8 @@ impl Shown<'_> {
             true => self.answer_of_one(case, most),
             false => Self::answer_of_two(case, least, most),
         };
-        let cliffs: Vec<String> = case.lines.iter().filter(|line| line.is_cliff).map(|line| size_name(line.pages)).collect();
+        let cliffs: Vec<String> =
+            case.lines.iter().filter(|line| line.is_cliff).map(|line| size_name(line.pages)).collect();
         if !cliffs.is_empty() {
             text += &format!(
                 " A cliff is near {}: there, 10 % of memory more or less changes the pages read by more than a quarter.",
@@ -81,7 +83,7 @@ impl Shown<'_> {
         let refaults = line.figures[REFAULTS].map_or_else(String::new, |refaults| {
             format!("; {} were in memory before and came back (refaults)", grouped(refaults as u64))
         });
-        let range = match line.range.filter(|_| self.asked.has_nearby()) {
+        let range = match line.range.filter(|_| self.asked.has_nearby) {
             Some((low, high)) => {
                 format!(" ({} to {} with 10 % of memory less or more)", grouped(low as u64), grouped(high as u64))
             }
@@ -109,12 +111,7 @@ impl Shown<'_> {
             }
             _ => String::new(),
         };
-        format!(
-            "{begin} {}{range}: {} in place of {}.",
-            times(many, few),
-            grouped(many as u64),
-            grouped(few as u64)
-        )
+        format!("{begin} {}{range}: {} in place of {}.", times(many, few), grouped(many as u64), grouped(few as u64))
     }
 
     /// Compares the other cases with the first, at the least memory.
@@ -131,12 +128,13 @@ impl Shown<'_> {
     }
 
     fn grid(&self) -> Grid {
-        let names = |has_values: bool| if has_values { vec!["memory", "kernel", "with"] } else { vec!["memory", "kernel"] };
+        let names =
+            |has_values: bool| if has_values { vec!["memory", "kernel", "with"] } else { vec!["memory", "kernel"] };
         let mut head: Vec<Cell> =
             names(self.lines.has_values).into_iter().map(|name| Cell::new(name, Tone::Heading)).collect();
         let keys = head.len();
         head.extend(FIGURES.iter().map(|figure| Cell::new(figure.name.replacen(' ', "\n", 1), Tone::Heading)));
-        if self.asked.has_nearby() {
+        if self.asked.has_nearby {
             head.push(Cell::new("pages read,\n±10 % memory", Tone::Heading));
             head.push(Cell::new("", Tone::Heading));
         }
@@ -152,7 +150,7 @@ impl Shown<'_> {
                     Some(value) => format!("{value:.*}", figure.digits),
                 }));
             }
-            if self.asked.has_nearby() {
+            if self.asked.has_nearby {
                 let range = line.range.map_or_else(String::new, |(low, high)| {
                     format!("{} to {}", grouped(low as u64), grouped(high as u64))
                 });
@@ -177,7 +175,8 @@ impl Shown<'_> {
             notes.push(format!("All lines: {}.", self.asked.given.join(", ")));
         }
         if let Some(kib) = self.asked.read_ahead_kb {
-            let of_disk = if self.asked.has_nearby() { "" } else { ". A real disk has a value of its own" };
+            let is_simulated = self.asked.request.grounds == [catalogue::ground::Ground::Sim];
+            let of_disk = if is_simulated { "" } else { ". A real disk has a value of its own" };
             notes.push(format!("read_ahead_kb is {kib}, as recorded (--set {READ_AHEAD}=128 changes it){of_disk}."));
         }
         notes.push(format!(
@@ -252,7 +251,8 @@ impl Shown<'_> {
 
     fn csv(&self) -> String {
         let figures: Vec<&str> = FIGURES.iter().map(|figure| figure.key).collect();
-        let mut text = format!("memory_bytes,kernel,values,{},pages_read_low,pages_read_high,cliff\n", figures.join(","));
+        let mut text =
+            format!("memory_bytes,kernel,values,{},pages_read_low,pages_read_high,cliff\n", figures.join(","));
         let or_empty = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
         for (case, line) in self.all() {
             let mut fields =
