@@ -74,8 +74,16 @@ pub(super) struct Loaded {
     pub page_accesses: u64,
 }
 
+/// A trace that was loaded from a file, with what told the file apart then.
+struct Kept {
+    path: PathBuf,
+    bytes: u64,
+    modified: SystemTime,
+    loaded: Arc<Loaded>,
+}
+
 /// The trace that was loaded last, so that the runs of a comparison read it once.
-static LAST: Mutex<Option<(PathBuf, u64, SystemTime, Arc<Loaded>)>> = Mutex::new(None);
+static LAST: Mutex<Option<Kept>> = Mutex::new(None);
 
 /// Loads the trace in a file, unless it is the one that was loaded last and the file is unchanged.
 pub(super) fn load(path: &Path) -> Result<Arc<Loaded>, String> {
@@ -83,17 +91,16 @@ pub(super) fn load(path: &Path) -> Result<Arc<Loaded>, String> {
     let about = fs::metadata(path).map_err(told)?;
     let (bytes, modified) = (about.len(), about.modified().map_err(told)?);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((of, size, time, loaded)) = &*last
-        && (of.as_path(), *size, *time) == (path, bytes, modified)
+    if let Some(kept) = last.as_ref().filter(|kept| (&*kept.path, kept.bytes, kept.modified) == (path, bytes, modified))
     {
-        return Ok(loaded.clone());
+        return Ok(kept.loaded.clone());
     }
     let trace = Trace::open(path).map_err(|wrong| {
         format!("{wrong}; `highwater trace convert` makes a trace in the format .hwtrace from other formats")
     })?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let loaded = Arc::new(Loaded::of(name, trace));
-    *last = Some((path.to_owned(), bytes, modified, loaded.clone()));
+    *last = Some(Kept { path: path.to_owned(), bytes, modified, loaded: loaded.clone() });
     Ok(loaded)
 }
 

@@ -81,7 +81,7 @@ pub(super) fn hold<S: System>(system: &S, shared: &Shared, tally: &Tally) -> Res
     let (course, followed) = (&shared.loaded.resident, &shared.followed);
     let mut held: Vec<S::Region> = Vec::new();
     let (mut is_begun, mut touched) = (false, system.now());
-    while !system.is_killed() && !(is_begun && tally.is_over()) {
+    while !(system.is_killed() || is_begun && tally.is_over()) {
         let done = followed.done.load(Relaxed);
         let next = if done < followed.wanted.load(Relaxed) { done + 1 } else { done };
         let is_due = system.now().since(touched) >= TOUCH_EVERY;

@@ -482,10 +482,9 @@ impl<'a, S: System> Worker<'a, S> {
         if file.length() == 0 {
             return Ok(());
         }
-        let ranges = match request.len {
-            0 => vec![request.offset.min(file.length())..file.length()],
-            _ => self.shared.loaded.ranges(request),
-        };
+        // Advice without a length is meant to the end of the file.
+        let len = if request.len > 0 { request.len } else { file.length().saturating_sub(request.offset) };
+        let ranges = self.shared.loaded.ranges(&Request { len, ..*request });
         let pattern = |pattern| (Advice::Pattern(pattern), Some(pattern));
         let (advice, pattern) = match request.operation {
             Operation::AdviseRandom => pattern(ReadPattern::Random),

@@ -84,19 +84,26 @@ pub struct Lines {
 impl Lines {
     /// Takes the figures out of the table of the runs.
     pub fn of(table: &Table, asked: &Asked) -> Self {
-        let mut cases: Vec<(String, String, Vec<(u64, usize)>)> = Vec::new();
+        let mut cases: Vec<Columns> = Vec::new();
         for (number, column) in table.columns.iter().enumerate() {
             let Some(pages) = column.set.get(asked.memory_key).and_then(|pages| pages.parse().ok()) else { continue };
             let (kernel, values) = (kernel_of(column), values_of(column, asked));
-            match cases.iter_mut().find(|case| (&case.0, &case.1) == (&kernel, &values)) {
-                Some(case) => case.2.push((pages, number)),
-                None => cases.push((kernel, values, vec![(pages, number)])),
+            match cases.iter_mut().find(|case| (&case.kernel, &case.values) == (&kernel, &values)) {
+                Some(case) => case.columns.push((pages, number)),
+                None => cases.push(Columns { kernel, values, columns: vec![(pages, number)] }),
             }
         }
         let cases: Vec<Case> = cases.into_iter().map(|case| case_of(table, asked, case)).collect();
         let has_values = cases.iter().any(|case| !case.values.is_empty());
         Self { cases, has_values }
     }
+}
+
+/// The columns of a case: kernel, other values, and the memory and number of each column.
+struct Columns {
+    kernel: String,
+    values: String,
+    columns: Vec<(u64, usize)>,
 }
 
 fn kernel_of(column: &Column) -> String {
@@ -115,7 +122,7 @@ fn values_of(column: &Column, asked: &Asked) -> String {
     words.join(" ")
 }
 
-fn case_of(table: &Table, asked: &Asked, (kernel, values, columns): (String, String, Vec<(u64, usize)>)) -> Case {
+fn case_of(table: &Table, asked: &Asked, Columns { kernel, values, columns }: Columns) -> Case {
     let row = |figure: &Figure| table.rows.iter().find(|row| row.name == figure.row);
     let value = |figure: usize, column: usize| row(&FIGURES[figure])?.median(column);
     let column_of = |pages: u64| columns.iter().find(|(of, _)| *of == pages).map(|(_, column)| *column);
