@@ -171,7 +171,7 @@ fn a_trace_is_an_experiment_whose_contents_are_verified() {
     let desk = Desk::new();
     let sample = |time_us: u64, anon: u64| serde_json::json!({"time_us": time_us, "anon_bytes": anon});
     let metadata =
-        serde_json::json!({"file_bytes": {"0": 103 * PAGE}, "rss": [sample(0, 1 << 20), sample(9, 2 << 20)]});
+        serde_json::json!({"file_bytes": {"0": 103 * PAGE}, "rss": [sample(0, 1 << 20), sample(9, 5 << 20)]});
     desk.trace("lively.hwtrace", 6, &metadata, &lively());
     for depth in ["1", "4"] {
         let line = format!("compare ./lively.hwtrace --kernels 6.1-mglru --all --set params.depth={depth}");
@@ -180,8 +180,8 @@ fn a_trace_is_an_experiment_whose_contents_are_verified() {
         assert!(row(&text, "Pages written") > 0.0, "{text}");
     }
     // A machine that is too small for the recorded memory.
-    let (_, said) = desk.ends(2, "replay lively.hwtrace --memory 2M --kernels 6.1-classic");
-    assert!(said.contains("the trace has 2 MiB of memory that is no file"), "{said}");
+    let (_, said) = desk.ends(2, "replay lively.hwtrace --memory 4M --kernels 6.1-classic");
+    assert!(said.contains("the trace has 5 MiB of memory that is no file"), "{said}");
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn wrong_usage_is_refused_before_anything_runs() {
         ("replay keys --memory 16M", "it is a trace of cached objects, which are no files"),
         ("replay load.hwtrace --kernels 6.1-classic", "--kernels is for a trace on a machine"),
         ("replay load.hwtrace --memory 16M --sizes 10%", "cannot be used with"),
-        ("replay load.hwtrace --memory 16", "expected a size from 1M to 1T"),
+        ("replay load.hwtrace --memory 16", "expected a size from 4M to 1T"),
         ("replay load.hwtrace --memory 16M --kernels 6.18-mglru", "no kernel is called `6.18-mglru`"),
         ("replay load.hwtrace --memory 16M --machine randread-4nodes", "zones, whose sizes --memory cannot choose"),
         ("compare ./none.hwtrace", "none.hwtrace: "),

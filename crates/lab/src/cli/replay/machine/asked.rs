@@ -30,7 +30,7 @@ const NEARBY: [f64; 2] = [0.9, 1.1];
 const MEMORY_MAX: u64 = 1 << 40;
 
 /// Smallest memory of a machine, bytes.
-const MEMORY_MIN: u64 = 1 << 20;
+const MEMORY_MIN: u64 = 4 << 20;
 
 /// The plan of the runs, and what its columns mean.
 pub struct Asked {
@@ -204,7 +204,7 @@ fn full_key(key: &str) -> Result<String, End> {
 
 /// Parses a size of memory, bytes.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
-    let wrong = || format!("expected a size from 1M to 1T such as 512M or 1.5G, found `{text}`");
+    let wrong = || format!("expected a size from 4M to 1T such as 512M or 1.5G, found `{text}`");
     let text = text.trim();
     // Sizes of memory often are no whole number of their unit.
     let (number, unit) = text.split_at(text.len() - text.chars().next_back().map_or(0, char::len_utf8));
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn sizes_of_memory_have_a_unit() {
-        assert_eq!(["64M", "1.5G", "2048k"].map(|text| parse_memory(text).unwrap() >> 20), [64, 1536, 2]);
+        assert_eq!(["64M", "1.5G", "8192k"].map(|text| parse_memory(text).unwrap() >> 20), [64, 1536, 8]);
         for wrong in ["64", "M", "", "0M", "-1G", "2T", "1Ω", "nanG"] {
             assert!(parse_memory(wrong).is_err(), "{wrong}");
         }
