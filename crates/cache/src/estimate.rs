@@ -87,6 +87,9 @@ pub fn estimate(sample: &Sample, plan: &Plan) -> Result<Estimates, Impossible> {
         WarmUp::Share(share) => share.clamp(0.0, 1.0),
         WarmUp::Requests(requests) => (requests as f64 / sample.of_requests as f64).min(1.0),
     };
+    if share >= 1.0 {
+        return Err(Impossible::NoneCounted);
+    }
     // All sizes of LRU are one job; with bytes, LRU is replayed like others.
     let jobs: Vec<(Kind, Vec<u64>)> = plan
         .policies

@@ -136,6 +136,8 @@ pub enum Impossible {
     CountsPages(Kind),
     /// The trace has no request.
     NoRequests,
+    /// All requests fill the caches, so that none is counted.
+    NoneCounted,
 }
 
 impl std::fmt::Display for Impossible {
@@ -146,6 +148,7 @@ impl std::fmt::Display for Impossible {
             }
             Self::CountsPages(kind) => write!(f, "the policy {} counts pages, and not bytes", kind.name()),
             Self::NoRequests => f.write_str("the trace has no requests"),
+            Self::NoneCounted => f.write_str("all requests fill the caches, and none is left to be counted"),
         }
     }
 }
@@ -157,7 +160,7 @@ impl std::error::Error for Impossible {}
 /// Each cache gets all requests on one thread, so at most as many caches are in memory as there are threads.
 ///
 /// # Errors
-/// When there is no request, or sizes are in bytes and requests have none or a policy counts pages.
+/// When there is no request, none is counted, or sizes are in bytes and requests have none or a policy counts pages.
 pub fn replay(requests: &Requests, plan: &Plan) -> Result<Report, Impossible> {
     check(requests, plan)?;
     let all = if plan.by_bytes { requests.distinct_bytes() } else { u64::from(requests.distinct()) };
@@ -165,6 +168,9 @@ pub fn replay(requests: &Requests, plan: &Plan) -> Result<Report, Impossible> {
     let jobs: Vec<(Kind, u64)> =
         plan.policies.iter().flat_map(|kind| capacities.iter().map(|capacity| (*kind, *capacity))).collect();
     let warm_up = plan.warm_up.of(requests.len());
+    if warm_up == requests.len() {
+        return Err(Impossible::NoneCounted);
+    }
     let rows = on_threads(jobs.len(), plan.threads, |number| {
         let (policy, capacity) = jobs[number];
         let mut cache = match plan.by_bytes {

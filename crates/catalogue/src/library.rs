@@ -22,11 +22,17 @@ use kit::input;
 #[must_use]
 pub fn is_file(word: &str) -> bool {
     let word = if Path::new(word).exists() { word } else { word.split('+').next().unwrap_or(word) };
-    word.contains(['/', std::path::MAIN_SEPARATOR]) || word.ends_with(".toml") || word.ends_with(FIO)
+    word.contains(['/', std::path::MAIN_SEPARATOR])
+        || word.ends_with(".toml")
+        || word.ends_with(FIO)
+        || word.ends_with(TRACE)
 }
 
 /// The extension of job files of fio, which are read as experiments.
 const FIO: &str = ".fio";
+
+/// The extension of traces, which are read as experiments that replay them.
+const TRACE: &str = ".hwtrace";
 
 /// Returns the name of the kernel, machine or experiment that a file describes. It is the file's name without
 /// extension; for a file `experiment.toml`, it is the name of the file's folder.
@@ -265,6 +271,11 @@ fn unchanged_experiment(word: &str) -> Result<Experiment, Error> {
         return Experiment::parse(word, (&experiment.file, &experiment.text), published);
     }
     let path = Path::new(word);
+    if word.ends_with(TRACE) {
+        // The workload reads the trace.
+        let text = crate::traced::experiment(word, &name_of(path));
+        return Experiment::parse(&name_of(path), (word, &text), None);
+    }
     let mut text = read(path, "an experiment")?;
     if word.ends_with(FIO) {
         text = crate::fio::experiment(word, &name_of(path), &text)?;

@@ -117,6 +117,7 @@ impl<W: Workload> Runnable for W {
     fn refused_on(&self, ground: Ground) -> Option<&'static str> {
         match ground {
             Ground::Sim => None,
+            Ground::Guest if W::READS_FILES => Some("it reads a file of this computer, which a guest does not have"),
             Ground::Host if W::MAPS_FILES => Some("it maps files, and the library does not"),
             Ground::Host | Ground::Linux | Ground::Guest => W::SIM_ONLY,
         }
@@ -152,7 +153,7 @@ impl<W: Workload> Runnable for W {
 
 /// All workloads, in the order in which they are listed to users. This is a static, because a constant would be inlined
 /// into each crate that uses it, and each such crate would compile every workload anew.
-static ALL: [&dyn Runnable; 23] = [
+static ALL: [&dyn Runnable; 24] = [
     &workloads::parallelio::Parallelio,
     &workloads::multibuild::Multibuild,
     &workloads::highalloc::Highalloc,
@@ -176,6 +177,7 @@ static ALL: [&dyn Runnable; 23] = [
     &workloads::exhaust::Exhaust,
     &workloads::livelock::Livelock,
     &workloads::tasks::Tasks,
+    &workloads::replay::Replay,
 ];
 
 /// Returns every workload, in the order in which they are listed to users.

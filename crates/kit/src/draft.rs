@@ -31,6 +31,19 @@ impl Draft {
         Ok(Self { file, path, becomes: becomes.to_owned(), leftover: Some(leftover) })
     }
 
+    /// Makes a hidden file as [`Draft::beside`] does. Only the owner may read and write the file, whatever `umask` is.
+    ///
+    /// # Errors
+    /// When no file can be made in the folder.
+    #[cfg(unix)]
+    pub fn private_beside(becomes: &Path) -> io::Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let path = hidden(becomes);
+        let make = || fs::OpenOptions::new().write(true).read(true).create_new(true).mode(0o600).open(&path);
+        let (file, leftover) = Leftover::make(&path, make)?;
+        Ok(Self { file, path, becomes: becomes.to_owned(), leftover: Some(leftover) })
+    }
+
     /// Returns the draft's file, to which the caller writes. It has a hidden name until the draft is finished.
     pub const fn file(&self) -> &File {
         &self.file

@@ -4,7 +4,7 @@ use crate::elf::Program;
 use crate::files::{Device, Files};
 use crate::tasks::Tasks;
 use crate::wire::{Event, Kind, OpenText, advice, flag};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -58,6 +58,8 @@ pub struct Follower {
     pub tasks: Tasks,
     /// For each open file description: its file, or `None` if the file is one of the kernel's own.
     handles: HashMap<u32, Option<u32>>,
+    /// Open file descriptions that were mapped: their pages may be touched after the last descriptor is closed.
+    mapped: HashSet<u32>,
     /// For each process that has called `execve`, and has not yet become the new program: the path of this program.
     starting: BTreeMap<u32, Vec<u8>>,
     /// Programs that were started but cannot be recorded, by path, each with the reason.
@@ -84,6 +86,7 @@ impl Follower {
             files: Files::new(),
             tasks: Tasks::default(),
             handles: HashMap::new(),
+            mapped: HashSet::new(),
             starting: BTreeMap::new(),
             not_followed: BTreeMap::new(),
             processes: BTreeSet::new(),
@@ -247,8 +250,11 @@ impl Follower {
         }
         let file = self.files.get_mut(request.file)?;
         match event.kind {
-            Kind::Close => {
+            Kind::Close if !self.mapped.contains(&event.handle) => {
                 self.handles.remove(&event.handle);
+            }
+            Kind::Map => {
+                self.mapped.insert(event.handle);
             }
             Kind::Write => file.bytes = file.bytes.max(request.offset + request.len),
             Kind::Truncate => file.bytes = request.offset,

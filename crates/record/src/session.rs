@@ -148,7 +148,8 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
         Means::Shim { pages_open } => Box::new(shim(options, pages_open)?),
         Means::Tracefs => Box::new(Tracefs::new().map_err(Error::Failed)?),
     };
-    let draft = Draft::beside(&options.output)
+    // A record has names of files, which are nobody else's business.
+    let draft = Draft::private_beside(&options.output)
         .map_err(|error| Error::failed(&format!("cannot write {}", options.output.display()), &error))?;
     let written = |error: io::Error| Error::failed(&format!("cannot write {}", options.output.display()), &error);
     let file = draft.file().try_clone().map_err(written)?;

@@ -30,6 +30,7 @@ pub mod random;
 pub mod randread;
 pub mod randread_async;
 pub mod randwrite;
+pub mod replay;
 pub mod scan;
 pub mod simon;
 pub mod streaming;

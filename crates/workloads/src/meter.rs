@@ -461,6 +461,13 @@ impl Course {
         self.ended().since(self.started).as_secs_f64()
     }
 
+    /// Returns the number of pages that were read from devices, readahead included; none if the system does not count
+    /// them.
+    #[must_use]
+    pub const fn pages_read_in(&self) -> Option<u64> {
+        self.read_in
+    }
+
     /// Returns the number of operations per second between two times.
     fn rate(&self, from: Nanos, to: Nanos) -> f64 {
         let seconds = to.since(from).as_secs_f64();

@@ -9,6 +9,16 @@ choices! {
     /// Largest readahead window, KiB (`read_ahead_kb`). A window also takes at most a sixteenth of memory.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
+    /// Readahead for a read that does not continue the last one, if the program has not announced its access pattern.
+    readahead_history: ReadaheadHistory = Ignored, drawn 166 {
+        /// The read is random: only the wanted pages are read.
+        Ignored,
+        /// If more pages right before the wanted ones are in memory than are wanted, another reader has read them in
+        /// order, and as many pages are read ahead as were found, up to the largest window (`try_context_readahead`).
+        /// Otherwise only the wanted pages are read.
+        Contiguous,
+    }
+
     /// Order of the largest folio that readahead allocates. A window is filled with the largest aligned folios that
     /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). With 0, readahead
     /// allocates single pages.

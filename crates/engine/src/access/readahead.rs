@@ -4,7 +4,7 @@
 //! marked: when this page is read, the next window is started while the present one is used.
 
 use super::Access;
-use super::choices::MapReadahead;
+use super::choices::{MapReadahead, ReadaheadHistory};
 use crate::bio::Bio;
 use crate::lru::Insert;
 use crate::memory::{FOLIO_ORDER_MAX, Flags, Gfp, Owner};
@@ -104,9 +104,27 @@ impl<M: Machine> Access<M> {
             *state =
                 ReadState { start: page, pages: size.max(1), async_pages: size.saturating_sub(wanted_pages), ..*state };
             self.read_window(task, file, state, For::Later)
+        } else if let Some(pages) = self.window_by_history(file, page, wanted_pages, max).filter(|_| !is_random) {
+            *state = ReadState { start: page, pages, async_pages: 1, ..*state };
+            self.read_window(task, file, state, For::Later)
         } else {
             self.read_window(task, file, &window_of(page..page.saturating_add(wanted_pages)), For::Now)
         }
+    }
+
+    /// Returns the length of the window that the pages in memory right before a missing page suggest; `None` if they
+    /// suggest that the read is random (`access.readahead_history`).
+    #[doc(alias = "try_context_readahead")]
+    fn window_by_history(&self, file: &File<M>, page: u32, wanted_pages: u32, max: u32) -> Option<u32> {
+        match self.choices.readahead_history {
+            ReadaheadHistory::Ignored => return None,
+            ReadaheadHistory::Contiguous => {}
+        }
+        let is_cached = |back: &u32| file.index.get(page - back).is_some();
+        let history = (1..=max.min(page)).take_while(is_cached).count() as u32;
+        // A run from the beginning of the file on most likely goes on.
+        let likely = if history >= page { history * 2 } else { history };
+        (history > wanted_pages).then(|| (likely + wanted_pages).min(max))
     }
 
     /// Starts the next readahead window, because the reader has reached the marked page of the present one.

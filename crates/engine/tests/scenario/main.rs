@@ -35,6 +35,7 @@ mod multigen;
 mod nodes;
 mod policy;
 mod pressure;
+mod readahead;
 mod rotation;
 mod send;
 mod soft_limit;

@@ -7,7 +7,7 @@ use super::threads::{Common, Stop, tasks_are_threads};
 use engine::Kernel;
 use engine::stat::Vmstat;
 use figures::usage::Faults;
-use highwater::{Advice, File, Memory, OpenOptions, Region};
+use highwater::{File, Memory, OpenOptions, Region};
 use machine::Nanos;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use workloads::system::contents::Kept;
-use workloads::system::{Given, Pressure, System, SystemError, page_bytes};
+use workloads::system::{Advice, Given, Pressure, ReadPattern, System, SystemError, page_bytes};
 
 /// The state that all tasks of a workload share.
 struct Shared {
@@ -131,12 +131,26 @@ impl System for HostSystem {
     }
 
     fn start_read(&self, file: &mut File, page: u64) -> Result<(), SystemError> {
-        file.advise(page_bytes(page)..page_bytes(page + 1), Advice::WillNeed);
+        file.advise(page_bytes(page)..page_bytes(page + 1), highwater::Advice::WillNeed);
         Ok(())
     }
 
     fn expect_random_reads(&self, file: &mut File) {
-        file.advise(0..u64::MAX, Advice::Random);
+        file.advise(0..u64::MAX, highwater::Advice::Random);
+    }
+
+    fn advise(&self, file: &mut File, advice: Advice, range: Range<u64>) -> Result<(), SystemError> {
+        file.advise(
+            range,
+            match advice {
+                Advice::Pattern(ReadPattern::Normal) => highwater::Advice::Normal,
+                Advice::Pattern(ReadPattern::Sequential) => highwater::Advice::Sequential,
+                Advice::Pattern(ReadPattern::Random) => highwater::Advice::Random,
+                Advice::WillNeed => highwater::Advice::WillNeed,
+                Advice::DontNeed => highwater::Advice::DontNeed,
+            },
+        );
+        Ok(())
     }
 
     #[inline]

@@ -27,7 +27,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use workloads::system::contents::Kept;
-use workloads::system::{Given, HeldPage, MapMode, Pressure, PressureTrigger, System, SystemError, page_bytes};
+use workloads::system::{Advice, Given, HeldPage, MapMode, Pressure, PressureTrigger, System, SystemError, page_bytes};
 
 /// Number of the random stream that decides which kernel pages were freed before a run.
 const KERNEL_MEMORY_STREAM: u64 = 900;
@@ -611,6 +611,22 @@ impl System for SimSystem {
 
     fn expect_random_reads(&self, file: &mut OpenFile) {
         file.state.pattern = ReadPattern::Random;
+    }
+
+    fn advise(&self, file: &mut OpenFile, advice: Advice, range: Range<u64>) -> Result<(), SystemError> {
+        self.alive()?;
+        let end = range.end.min(file.file.length());
+        let pages = pages_of(range.start, end.saturating_sub(range.start) as usize);
+        match advice {
+            Advice::Pattern(pattern) => file.state.pattern = pattern,
+            Advice::WillNeed => self.engine().access().prefetch(&mut self.task.borrow_mut(), &file.file, pages),
+            // Only pages that lie in the range as a whole are dropped.
+            Advice::DontNeed => {
+                let first = range.start.div_ceil(PAGE_BYTES as u64) as u32;
+                self.engine().lru().invalidate_pages(&file.file, first..pages.end.max(first));
+            }
+        }
+        Ok(())
     }
 
     fn read_in_place<R>(

@@ -1,5 +1,6 @@
-//! The verb `replay`: the miss ratios that cache policies have on a trace, without time.
+//! The verb `replay`: the miss ratios that cache policies have on a trace, without time; and a trace on a machine.
 
+mod machine;
 mod shown;
 mod sizes;
 mod source;
@@ -10,6 +11,7 @@ use super::{End, output, with_command};
 use ::cache::estimate::Estimates;
 use ::cache::replay::Report;
 use ::cache::{Kind, Plan, Sampling, WarmUp};
+use machine::MachineOptions;
 use shown::Shown;
 use sizes::{Size, Unit};
 use source::Reader;
@@ -23,19 +25,23 @@ pub struct Arguments {
     source: SourceOptions,
     /// The policies; `all` for all. Names: lru, fifo, clock, lfu, 2q, arc, lirs, w-tinylfu, s3-fifo, s3-fifo-old, s4-fifo, sieve,
     /// clock2q+, lhd, optimal, classic, multigen, multigen-6.14, multigen-6.1, highwater
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_policy)]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_policy, conflicts_with_all = ["memory", "what_if"])]
     policies: Vec<Policies>,
     /// The sizes of the cache: shares of all different pages or objects of the trace (5%), numbers of them (10000), or bytes (64M).
     /// With bytes, objects take the room of their sizes
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "1%,2%,5%,10%,20%,50%", value_parser = sizes::parse)]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = sizes::parse)]
+    #[arg(default_value = "1%,2%,5%,10%,20%,50%", conflicts_with_all = ["memory", "what_if"])]
     sizes: Vec<Size>,
     /// The requests at the begin that fill the cache and are not counted: a share (10%) or a number
-    #[arg(long, value_name = "REQUESTS", value_parser = parse_warm_up)]
+    #[arg(long, value_name = "REQUESTS", value_parser = parse_warm_up, conflicts_with_all = ["memory", "what_if"])]
     warm_up: Option<WarmUp>,
     /// Replay only a share of all different pages or objects (1%), or at most so many (8192), and estimate the miss ratios with their
     /// standard errors
-    #[arg(long, value_name = "SHARE", value_parser = parse_sampling)]
+    #[arg(long, value_name = "SHARE", value_parser = parse_sampling, conflicts_with_all = ["memory", "what_if"])]
     sample: Option<Sampling>,
+    /// Refuse a trace with more accesses than this, each of which takes 4 bytes of memory, or 8 with sizes; a sample takes less
+    #[arg(long, value_name = "ACCESSES", default_value = "1Gi", value_parser = ::trace::synth::number)]
+    accesses_max: u64,
     /// Number of caches that are replayed at the same time; by default as many as there are CPUs
     #[arg(long, value_name = "THREADS")]
     threads: Option<NonZero<usize>>,
@@ -47,6 +53,8 @@ pub struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     plot: PlotOptions,
+    #[command(flatten)]
+    machine: MachineOptions,
 }
 
 /// A form of the result.
@@ -86,7 +94,13 @@ pub enum Results {
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let plot = arguments.plot.open()?;
     let file = output::open_report(arguments.format == Format::Html, arguments.output.as_deref())?;
-    let reader = Reader::open(&arguments.source, arguments.sample)?;
+    if arguments.machine.is_asked() {
+        return machine::run(&arguments.machine, &arguments.source, arguments.format, file, plot);
+    }
+    if let Some(option) = arguments.machine.given() {
+        return Err(End::Usage(format!("{option} is for a trace on a machine: expected --memory or --what-if, too")));
+    }
+    let reader = Reader::open(&arguments.source, arguments.sample, arguments.accesses_max)?;
     let unit = Unit::of(&arguments.sizes, reader.kind()).map_err(|why| End::Usage(format!("--sizes: {why}")))?;
     let (loaded, verdict) = reader.read()?;
     let plan = Plan {
@@ -144,7 +158,8 @@ fn parse_policy(text: &str) -> Result<Policies, String> {
 
 fn parse_warm_up(text: &str) -> Result<WarmUp, String> {
     match sizes::parse_share(text) {
-        Some(share) => Ok(WarmUp::Share(share)),
+        Some(share) if share < 1.0 => Ok(WarmUp::Share(share)),
+        Some(_) => Err("with 100 %, no request is left to be counted: expected a smaller share".into()),
         None => {
             text.parse().map(WarmUp::Requests).map_err(|_| "expected a share such as 10%, or a whole number".into())
         }

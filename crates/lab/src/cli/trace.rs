@@ -125,6 +125,9 @@ fn convert(ConvertArguments { source, output }: &ConvertArguments) -> Result<(),
 }
 
 fn info(InfoArguments { source, follow, text, plot }: &InfoArguments) -> Result<(), End> {
+    if *follow == 0 {
+        return Err(End::Usage("--follow 0: expected a number from 1 on".to_owned()));
+    }
     let plot = plot.open()?;
     let loaded = load(&source.file, &source.options()).map_err(|wrong| wrong_input(&wrong))?;
     let limits = Limits { objects_max: usize::try_from(*follow).unwrap_or(usize::MAX), ..Limits::default() };

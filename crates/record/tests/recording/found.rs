@@ -48,6 +48,8 @@ pub fn recorded(folder: &TempDir, words: &[&str]) -> Found {
 impl Found {
     /// Reads the record of a folder.
     pub fn read(folder: &TempDir, recorded: Recorded) -> Self {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&output(folder).metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600, "a record has names of files, for its owner alone");
         let trace = Trace::open(&output(folder)).unwrap();
         let folder = format!("{}/", folder.path().canonicalize().unwrap().display());
         let mut requests = Vec::new();

@@ -36,6 +36,7 @@ fn program() {
     match what {
         "files" => files(&folder),
         "mappings" => mappings(&folder),
+        "closed" => closed(&folder),
         "threads" => threads(&folder),
         "fork" => fork(&folder),
         "memory" => memory(),
@@ -187,6 +188,34 @@ fn mappings_are_recorded_and_their_pages_on_request() {
         close,
     ];
     assert_eq!(of_a(&found), expected);
+}
+
+fn closed(folder: &Path) {
+    let file = OpenOptions::new().read(true).write(true).open(folder.join("a")).unwrap();
+    let at = map(&file, 4 * PAGE, false);
+    drop(file);
+    // The number of the descriptor, and perhaps that of the open file description, is used again.
+    let other = File::open(folder.join("b")).unwrap();
+    // SAFETY: the mapping has these pages, and is unmapped once.
+    unsafe {
+        assert_eq!([2, 1].map(|number| at.wrapping_add(number * PAGE).read_volatile()), [9; 2]);
+        libc::munmap(at.cast(), 4 * PAGE);
+    }
+    drop(other);
+}
+
+/// A program maps a file, closes the descriptor, and then touches pages, as git does.
+#[test]
+fn pages_of_a_mapping_are_recorded_after_its_file_was_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a"), vec![9; 4 * PAGE]).unwrap();
+    fs::write(folder.path().join("b"), "b").unwrap();
+    let found = own(&folder, "closed", 1);
+    let of_a = found.lines.iter().filter(|line| line.contains(" a ")).cloned().collect::<Vec<_>>();
+    let bytes = 4 * PAGE;
+    let load = |number: usize| format!("load a {}+{PAGE}", number * PAGE);
+    let (open, map, unmap) = (format!("open a 0+{bytes}"), format!("map a 0+{bytes}"), format!("unmap a 0+{bytes}"));
+    assert_eq!(of_a, [open, map, "close a 0+0".into(), load(2), load(1), unmap]);
 }
 
 fn threads(folder: &Path) {

@@ -123,6 +123,12 @@ impl Trace {
         Self::from_bytes(finished.expect("a buffer takes all bytes"), "requests")
     }
 
+    /// Returns all bytes of the trace, as they are in its file.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns what the requests of the trace address: ranges of files, or objects.
     #[must_use]
     pub const fn kind(&self) -> Kind {

@@ -9,7 +9,7 @@ use kit::in_use;
 use kit::input::why;
 use kit::wrong::Wrong;
 use std::fs::File;
-use std::io::{self, BufRead as _, Read as _, Write};
+use std::io::{self, Read as _, Write};
 use std::path::Path;
 
 /// A trace that was loaded, its format, and how much was read.
@@ -24,30 +24,55 @@ pub struct Loaded {
     pub counts: Counts,
 }
 
-/// Opens a trace of any format. A file in the format `.hwtrace` is mapped. A trace in another format is converted
-/// ([`Stream`]) into an unnamed temporary file, which takes 32 bytes for each request, and this file is mapped.
+/// An input that was opened: a trace in the format `.hwtrace`, or the requests of an input in another format.
+#[derive(Debug)]
+pub enum Opened {
+    /// The trace, which is mapped.
+    Own(Trace),
+    /// The stream of requests.
+    Other(Box<Stream>),
+}
+
+/// Opens an input in any format. Maps a trace in the format `.hwtrace`; if it comes packed or by a pipe, unpacks it into
+/// an unnamed temporary file first.
 ///
 /// # Errors
 /// When the input cannot be read, is empty or damaged, or no format is recognised.
-pub fn load(path: &Path, options: &Options) -> Result<Loaded, Wrong> {
+pub fn open(path: &Path, options: &Options) -> Result<Opened, Wrong> {
     let name = path.display().to_string();
     let wrong = |error: &io::Error| Wrong::of(&name, why(error));
     let may_be_own = options.from.as_deref().is_none_or(|from| from == OWN);
     if may_be_own && is_own(path) {
         let file = File::open(path).map_err(|error| wrong(&error))?;
         in_use::reads("a trace", path, &file).map_err(|error| wrong(&error))?;
-        return Ok(own(Trace::map(&file, &name)?));
+        return Trace::map(&file, &name).map(Opened::Own);
     }
     let mut input = unpack::open(path)?;
-    let first = input.fill_buf().map_err(|error| wrong(&error))?;
-    // The first bytes may come in parts, each of at least one byte: an own trace has them in one part.
-    if may_be_own && (first.starts_with(&layout::MAGIC) || options.from.is_some()) {
+    let mut first = Vec::new();
+    // The first bytes may come in parts.
+    input.by_ref().take(layout::MAGIC.len() as u64).read_to_end(&mut first).map_err(|error| wrong(&error))?;
+    let is_own = may_be_own && (first == layout::MAGIC || options.from.is_some());
+    let mut input = io::Cursor::new(first).chain(input);
+    if is_own {
         let mut file = tempfile::tempfile().map_err(|error| wrong(&error))?;
         io::copy(&mut input, &mut file).map_err(|error| wrong(&error))?;
-        return Ok(own(Trace::map(&file, &name)?));
+        return Trace::map(&file, &name).map(Opened::Own);
     }
-    let mut stream = Stream::of(input, &name, options)?;
-    let file = tempfile::tempfile().map_err(|error| wrong(&error))?;
+    Stream::of(Box::new(input), &name, options).map(|stream| Opened::Other(Box::new(stream)))
+}
+
+/// Maps a trace in the format `.hwtrace`, or reads another one ([`Stream`]) into an unnamed temporary file, which takes
+/// 32 bytes for each request.
+///
+/// # Errors
+/// When the input cannot be read, is empty or damaged, or no format is recognised.
+pub fn load(path: &Path, options: &Options) -> Result<Loaded, Wrong> {
+    let mut stream = match open(path, options)? {
+        Opened::Own(trace) => return Ok(own(trace)),
+        Opened::Other(stream) => stream,
+    };
+    let name = path.display().to_string();
+    let file = tempfile::tempfile().map_err(|error| Wrong::of(&name, why(&error)))?;
     convert(&mut stream, &file)?;
     let trace = Trace::map(&file, &name)?;
     Ok(Loaded { trace, format: stream.format().name, counts: stream.counts().clone() })

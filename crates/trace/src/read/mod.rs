@@ -12,7 +12,7 @@ mod sink;
 mod stream;
 pub mod unpack;
 
-pub use load::{Loaded, convert, is_own, load};
+pub use load::{Loaded, Opened, convert, is_own, load, open};
 pub use options::{Column, Columns, Options, Role};
 pub use pieces::{LINE_MAX, Pieces};
 pub use sink::Sink;

@@ -23,6 +23,7 @@
 pub mod conformance;
 
 use ::sim::Rng;
+pub use engine::ReadPattern;
 use engine::Unacknowledged;
 pub use engine::anonymous::{MapMode, Sharing};
 use engine::memory::{Block, Gfp, Limit};
@@ -100,6 +101,17 @@ impl PressureTrigger {
     pub fn wait(&mut self, time: Nanos) -> Result<bool, SystemError> {
         (self.0)(time)
     }
+}
+
+/// Advice on the use of a file (`posix_fadvise`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// The file will be read in this pattern. The advice holds for all reads of the handle.
+    Pattern(ReadPattern),
+    /// The range will be read soon: the system starts to read it.
+    WillNeed,
+    /// The range is not needed any more: the system drops its clean pages.
+    DontNeed,
 }
 
 /// A system with memory, files and tasks, as one task sees it.
@@ -294,6 +306,11 @@ pub trait System: Sized + 'static {
     /// Announces that the task will read at random offsets through the handle `file`. The system then does no readahead
     /// for the handle.
     fn expect_random_reads(&self, file: &mut Self::File);
+    /// Gives advice on a range of bytes of a file. A system may ignore advice.
+    ///
+    /// # Errors
+    /// When the system refuses the range.
+    fn advise(&self, file: &mut Self::File, advice: Advice, range: Range<u64>) -> Result<(), SystemError>;
     /// Starts to read one page of a file into memory, if it is not there, and does not wait for the read to end. A
     /// later [`System::read`] finds the page in memory or in flight.
     ///

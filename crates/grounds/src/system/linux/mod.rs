@@ -22,12 +22,15 @@ use region::Region;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use workloads::system::contents::Kept;
-use workloads::system::{Given, MapMode, Pressure, PressureTrigger, System, SystemError, page_bytes};
+use workloads::system::{
+    Advice, Given, MapMode, Pressure, PressureTrigger, ReadPattern, System, SystemError, page_bytes,
+};
 
 /// The state that all tasks of a workload share.
 #[derive(Debug)]
@@ -220,6 +223,20 @@ impl System for LinuxSystem {
     fn expect_random_reads(&self, file: &mut OpenFile) {
         sys::expect_random_reads(&file.file);
         file.is_random = true;
+    }
+
+    fn advise(&self, file: &mut OpenFile, advice: Advice, range: Range<u64>) -> Result<(), SystemError> {
+        let advice = match advice {
+            Advice::Pattern(ReadPattern::Normal) => rustix::fs::Advice::Normal,
+            Advice::Pattern(ReadPattern::Sequential) => rustix::fs::Advice::Sequential,
+            Advice::Pattern(ReadPattern::Random) => rustix::fs::Advice::Random,
+            Advice::WillNeed => rustix::fs::Advice::WillNeed,
+            Advice::DontNeed => rustix::fs::Advice::DontNeed,
+        };
+        // A length of 0 would stand for the rest of the file.
+        let Some(len) = NonZero::new(range.end.saturating_sub(range.start)) else { return Ok(()) };
+        rustix::fs::fadvise(&file.file, range.start, Some(len), advice)
+            .map_err(|error| words(&file.name, &error.into()))
     }
 
     #[inline]

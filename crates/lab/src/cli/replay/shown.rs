@@ -354,7 +354,7 @@ fn percent(ratio: Ratio) -> String {
 }
 
 /// Returns a number in decimal, with a comma between each two groups of three digits.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (n, digit) in digits.chars().enumerate() {

@@ -6,22 +6,18 @@ use crate::cli::trace::{SourceOptions, tell, wrong_input};
 use ::cache::replay::Impossible;
 use ::cache::requests::Refused;
 use ::cache::{Plan, Requests, RequestsBuilder, Sample, SampleBuilder, Sampling};
-use ::trace::formats::OWN;
-use ::trace::read::{self, Stream};
+use ::trace::Request;
+use ::trace::read::{self, Opened};
 use ::trace::request::Kind;
-use ::trace::{Request, Trace, load};
 use std::path::Path;
 
 /// A trace that was opened, and is to be read.
 pub struct Reader<'a> {
-    input: Input,
+    input: Opened,
     name: &'a Path,
     into: Into,
-}
-
-enum Input {
-    Own(Trace),
-    Other(Box<Stream>),
+    /// Number of accesses that may still be added; none if only a sample is kept.
+    left: Option<u64>,
 }
 
 /// The place to which the requests of a trace are added: all requests, or a sample of them.
@@ -82,29 +78,23 @@ impl Into {
 }
 
 impl<'a> Reader<'a> {
-    /// Opens the trace that `source` names. With `sampling`, only the requests of a sample of objects are loaded.
-    pub fn open(source: &'a SourceOptions, sampling: Option<Sampling>) -> Result<Self, End> {
-        let SourceOptions { file, from, .. } = source;
-        // A trace that was converted is read in place, and from a pipe by way of a file.
-        let is_own = read::is_own(file) || from.as_deref() == Some(OWN);
-        let input = match is_own {
-            true => Input::Own(load(file, &source.options()).map_err(|wrong| wrong_input(&wrong))?.trace),
-            false => {
-                Input::Other(Box::new(Stream::open(file, &source.options()).map_err(|wrong| wrong_input(&wrong))?))
-            }
-        };
+    /// Opens a trace. If `sampling` is given, only a sample of its requests is loaded; otherwise a trace with more than
+    /// `accesses_max` accesses is refused when it is read.
+    pub fn open(source: &'a SourceOptions, sampling: Option<Sampling>, accesses_max: u64) -> Result<Self, End> {
+        let input = read::open(&source.file, &source.options()).map_err(|wrong| wrong_input(&wrong))?;
         let into = match sampling {
             Some(sampling) => Into::Sample(Box::new(SampleBuilder::new(sampling))),
             None => Into::All(RequestsBuilder::default()),
         };
-        Ok(Self { input, name: file, into })
+        let left = sampling.is_none().then_some(accesses_max);
+        Ok(Self { input, name: &source.file, into, left })
     }
 
     /// Returns the kind of the trace: requests for ranges of bytes, or for whole objects.
     pub fn kind(&self) -> Kind {
         match &self.input {
-            Input::Own(trace) => trace.kind(),
-            Input::Other(stream) => stream.kind(),
+            Opened::Own(trace) => trace.kind(),
+            Opened::Other(stream) => stream.kind(),
         }
     }
 
@@ -113,21 +103,43 @@ impl<'a> Reader<'a> {
     pub fn read(mut self) -> Result<(Loaded, Result<(), End>), End> {
         let (kind, name) = (self.kind(), self.name.display().to_string());
         let refused = |why: Refused| End::Failed(format!("{name}: {why}"));
+        let mut left = self.left;
+        let mut may_add = |batch: &Batch| match &mut left {
+            Some(left) if batch.keys.len() as u64 > *left => Err(End::Usage(format!(
+                "{name}: it has more accesses than --accesses-max permits: expected a larger value, or --sample 1%, which keeps \
+                 a part of the pages"
+            ))),
+            Some(left) => {
+                *left -= batch.keys.len() as u64;
+                Ok(())
+            }
+            None => Ok(()),
+        };
         let mut batch = Batch::default();
         let mut verdict = Ok(());
         match &mut self.input {
-            Input::Own(trace) => {
+            Opened::Own(trace) => {
                 for request in trace.requests() {
                     batch.push(kind, &request);
                     if batch.keys.len() >= 4096 {
+                        may_add(&batch)?;
                         self.into.add(&mut batch).map_err(refused)?;
                     }
                 }
+                may_add(&batch)?;
                 self.into.add(&mut batch).map_err(refused)?;
             }
-            Input::Other(stream) => {
+            Opened::Other(stream) => {
                 while let Some(requests) = stream.batch().map_err(|wrong| wrong_input(&wrong))? {
-                    requests.iter().for_each(|request| batch.push(kind, request));
+                    for request in requests {
+                        batch.push(kind, request);
+                        // A batch of large requests has many pages.
+                        if batch.keys.len() >= 1 << 16 {
+                            may_add(&batch)?;
+                            self.into.add(&mut batch).map_err(refused)?;
+                        }
+                    }
+                    may_add(&batch)?;
                     self.into.add(&mut batch).map_err(refused)?;
                 }
                 verdict = tell(self.name, stream.counts());

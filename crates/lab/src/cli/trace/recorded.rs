@@ -79,9 +79,13 @@ impl Arguments {
         }
         let hasher = match &self.hash_key {
             Some(path) => {
-                let key = fs::read(path);
-                let wrong = |error| End::Usage(format!("--hash-key {}: {}", path.display(), kit::input::why(&error)));
-                Some(Hasher::with_key(&key.map_err(wrong)?))
+                let wrong = |why: &str| End::Usage(format!("--hash-key {}: {why}", path.display()));
+                let key = fs::read(path).map_err(|error| wrong(&kit::input::why(&error)))?;
+                if key.trim_ascii().is_empty() {
+                    // Without a key, everybody can compute the hashes of guessed names.
+                    return Err(wrong("it is empty: expected a key"));
+                }
+                Some(Hasher::with_key(&key))
             }
             None if self.hash_names => Some(Hasher::random().map_err(|error| End::Failed(error.to_string()))?),
             None => None,
