@@ -1,8 +1,8 @@
 //! A recorded load: the requests of a trace, issued again.
 //!
-//! [`loaded`] reads a trace and finds out how large its files are and how long each handle is used. [`files`] holds the
-//! files of a run, with versions of their pages, so that contents can be verified. [`worker`] issues requests, and
-//! [`resident`] holds the memory that is no file. The page docs/replay.md explains the workload to users.
+//! `loaded` reads a trace and finds out how large its files are and how long each handle is used. `files` holds the
+//! files of a run, with versions of their pages, so that contents can be verified. `worker` issues requests, and
+//! `resident` holds the memory that is no file. The page docs/replay.md explains the workload to users.
 
 mod files;
 mod loaded;
