@@ -472,7 +472,8 @@ pub fn what_is_observed_goes_on_as_without<G: Ground>() {
     );
 }
 
-/// Tests that frames can be zeroed and copied, and that they keep the first eight bytes that are written to them.
+/// Tests that frames can be zeroed and copied, and that what is written to the first eight bytes of a frame (its
+/// *stamp*) can be read back. A ground need not keep the other bytes.
 pub fn frames_hold_their_stamps<G: Ground>() {
     G::run(
         &[|machine, _| {

@@ -63,8 +63,8 @@ const HOG_STEP: Nanos = Nanos::from_millis(10);
 /// Time for which a process waits after it was refused memory, before it tries again. The hog is killed meanwhile.
 const AFTER_REFUSAL: Nanos = Nanos::from_millis(10);
 
-/// Largest number of workers; also the largest number of other programs, and of libraries. There is a limit because
-/// each worker and each program has a stack of its own.
+/// Largest number of workers, of programs beside the server, and of libraries. There is a limit because each worker and
+/// each program has a stack of its own.
 const PROCESSES_MAX: u64 = 256;
 
 /// Parameters of the workload `livelock`, from `[params]` in an experiment's file. Counts "at full scale" are

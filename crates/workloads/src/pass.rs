@@ -11,7 +11,7 @@ pub(super) const HOT: &str = "hot.dat";
 /// Name of the large file that is read once.
 pub(super) const COLD: &str = "cold.dat";
 
-/// Sizes of the hot set's file and of the large file that is read once, pages.
+/// Sizes, in pages, of the hot set's file and of the large file that is read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Files {
     /// Number of pages of the hot set's file.

@@ -35,7 +35,8 @@ impl Experiment {
 pub struct Case {
     /// Name of the experiment.
     pub experiment: String,
-    /// Name of the kernel, with its changes.
+    /// Name of the kernel file, followed by the choices that the run changes in it, if any:
+    /// `3.6-capture-v5+access.huge_pages=never`.
     pub kernel: String,
     /// Scale of the run, as text.
     pub scale: String,

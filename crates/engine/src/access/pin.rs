@@ -87,9 +87,9 @@ impl<M: Machine> Access<M> {
     }
 
     /// Pins a page of a file for reading if it is in memory and valid. Returns the page's frame and the descriptor of
-    /// its folio. Takes no lock, allocates nothing, and sleeps only for a writer's latch. `is_new_use` returns whether
-    /// the caller's last use was of another page, because several reads of one page in pieces count as one use.
-    /// `is_new_use` is called only where its answer matters.
+    /// its folio. Takes no lock, allocates nothing, and sleeps only for a writer's latch. Several reads of one page in
+    /// pieces count as one use: a use of the page is noted only if `is_new_use` returns `true`, which means that the
+    /// caller's last use was of another page. `is_new_use` is called only where its answer matters.
     #[inline(always)]
     pub fn pin_cached(
         &self,

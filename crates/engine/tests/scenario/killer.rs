@@ -179,8 +179,8 @@ fn a_group_can_be_killed_as_a_whole() {
     assert_eq!(vmstat["oom_kill"], 2);
 }
 
-/// No process is killed in two cases: the only process must never be killed, or the request is for a block of a costly
-/// order. In both cases the request fails.
+/// No process is killed if the only process has an `oom_score_adj` of -1000, nor for a request of a costly order. In
+/// both cases the request fails.
 #[test]
 fn a_request_fails_if_nobody_can_be_killed() {
     let vmstat = plan().run(|ground| {

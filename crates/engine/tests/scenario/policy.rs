@@ -78,8 +78,8 @@ fn every_policy_reclaims_files_and_anonymous_memory() {
     }
 }
 
-/// A hot set of a quarter of memory is read again and again, while a file of four times memory is read once. LRU and
-/// CLOCK keep the hot set: the device reads at most 10 % more than each page once.
+/// A hot set of a quarter of memory is read again and again, while a file four times as large as memory is read once.
+/// LRU and CLOCK keep the hot set: the device reads less than 10 % more than if it read each page of both files once.
 #[test]
 fn lru_and_clock_keep_what_is_used_beside_a_stream() {
     let read = |policy| {
