@@ -402,6 +402,25 @@ choices! {
         /// Failures are counted anew after a reclaim that frees a page and leaves the node balanced.
         Balanced,
     }
+
+    /// The counters of the pages that a reclaim for one control group scans and frees.
+    group_counts: GroupCounts = GroupsAlone, drawn 167 {
+        /// `pgscan` and `pgsteal` in `memory.stat` of the groups. Those of /proc/vmstat lack these pages.
+        GroupsAlone,
+        /// `pgscan` and `pgsteal` in `memory.stat` of the groups, and `pgscan_direct` and `pgsteal_direct` in
+        /// /proc/vmstat.
+        GroupsAndMachine,
+    }
+}
+
+impl GroupCounts {
+    /// Returns whether a reclaim for one group counts its pages in /proc/vmstat, too.
+    pub(crate) const fn are_of_machine(self) -> bool {
+        match self {
+            Self::GroupsAlone => false,
+            Self::GroupsAndMachine => true,
+        }
+    }
 }
 
 impl DirtyAccounting {

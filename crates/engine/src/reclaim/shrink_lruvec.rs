@@ -257,7 +257,8 @@ impl<M: Machine> Reclaim<M> {
 }
 
 /// Counters of scanned and of freed pages. They are the counters of kswapd or those of direct reclaim. A reclaim for one
-/// group counts only in the lruvecs of groups (`memory.stat`), and not in the zone (`/proc/vmstat`).
+/// group counts in the lruvecs of groups (`memory.stat`), and in the zone (`/proc/vmstat`) only if
+/// `reclaim.group_counts` says so.
 impl<M: Machine> Reclaim<M> {
     /// Counts the pages that a reclaim has scanned.
     fn count_scanned(&self, reach: Reach<'_, M>, control: &ScanControl, pages: u64) {
@@ -272,7 +273,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     fn count_reclaim(&self, reach: Reach<'_, M>, control: &ScanControl, event: ZoneEvent, pages: u64) {
-        if control.group == GroupId::ROOT {
+        if control.group == GroupId::ROOT || self.choices.group_counts.are_of_machine() {
             self.count_in(reach.lruvec, reach.zone, event, pages);
         } else {
             self.count_in_groups(reach.lruvec, event, pages);

@@ -107,6 +107,9 @@ choices! {
         /// as a restoration, and the page gets as many uses as can be counted. A page that its tier protects counts as
         /// an activation.
         FaultOrFourUses,
+        /// As `fault-or-four-uses`, but all refaults are counted, and each recent refault counts as an activation. A
+        /// page that its tier protects does not.
+        EveryRecent,
         /// All refaults are counted. A recent refault in a page fault counts as an activation. A recent refault of a
         /// page of the workingset counts as a restoration, and the page gets its uses back.
         Workingset,

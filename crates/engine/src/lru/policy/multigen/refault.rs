@@ -43,6 +43,7 @@ impl Left {
         match choices.refault_marks {
             RefaultMarks::TierAboveFirst => (false, tier > 0),
             RefaultMarks::FaultOrFourUses => (false, is_in_fault || has_four_uses),
+            RefaultMarks::EveryRecent => (true, is_in_fault || has_four_uses),
             RefaultMarks::Workingset => (is_in_fault, self.is_workingset),
             RefaultMarks::RestoredAlone => (is_in_fault && self.is_workingset, self.is_workingset),
         }
@@ -53,8 +54,8 @@ impl Left {
     pub(super) const fn returned(self, choices: &Choices, is_in_fault: bool, flags: Flags) -> Flags {
         let (_, is_restored) = self.is_activated_or_restored(choices, is_in_fault);
         match choices.refault_marks {
-            RefaultMarks::FaultOrFourUses if is_restored => uses::full(flags),
-            RefaultMarks::FaultOrFourUses => flags,
+            RefaultMarks::FaultOrFourUses | RefaultMarks::EveryRecent if is_restored => uses::full(flags),
+            RefaultMarks::FaultOrFourUses | RefaultMarks::EveryRecent => flags,
             _ if self.is_workingset && is_in_fault => flags.with(Flags::WORKINGSET.with(Flags::ACTIVE)),
             _ if self.is_workingset => flags.with(Flags::WORKINGSET),
             RefaultMarks::TierAboveFirst | RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {
@@ -234,7 +235,7 @@ impl<M: Machine> Lru<M> {
             RefaultMarks::TierAboveFirst | RefaultMarks::FaultOrFourUses => {
                 self.count_in(lruvec, zone, events(family)[1], pages);
             }
-            RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {}
+            RefaultMarks::EveryRecent | RefaultMarks::Workingset | RefaultMarks::RestoredAlone => {}
         }
     }
 }
