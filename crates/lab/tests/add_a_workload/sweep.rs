@@ -1,4 +1,4 @@
-//! A program that writes more memory than the machine has, from start to end, several times.
+//! A program that sweeps over more memory than there is.
 
 use lab::system::contents::Pattern;
 use lab::system::{System, SystemError, page_bytes};
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Memory that the program sweeps over, percent of the machine's memory.
+    /// Pages that it sweeps over, percent of memory.
     pub percent: u64,
-    /// Number of sweeps.
+    /// How often it does.
     pub sweeps: u64,
 }
 
