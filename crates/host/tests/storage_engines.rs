@@ -7,7 +7,7 @@ mod common;
 use common::pages::{Chance, PAGE, soak_seconds};
 use common::{builder, folder};
 use highwater::machine::disk::faults::{Fault, Faults, Script};
-use highwater::{Error, ErrorKind, File, Memory, OpenOptions, OwnedPageRead, PageRead};
+use highwater::{Builder, Error, ErrorKind, File, Memory, OpenOptions, OwnedPageRead, PageRead};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -432,11 +432,21 @@ fn an_unchanged_version_means_an_unchanged_page() {
 /// has what was written since the last hole, or zeroes.
 #[test]
 fn what_is_punched_out_does_not_come_back() {
+    punch_out_beside_threads(builder());
+}
+
+/// With checksums, a write beside a hole leaves no checksum of a block that the hole has freed.
+#[test]
+fn what_is_punched_out_leaves_no_checksum() {
+    punch_out_beside_threads(builder().checksums(true));
+}
+
+fn punch_out_beside_threads(builder: Builder) {
     const PAGES: u64 = 200;
     let hole = 10 * PAGE + 5..150 * PAGE + 9;
     let folder = folder();
     let path = folder.path().join("file");
-    let memory = builder().start().unwrap();
+    let memory = builder.start().unwrap();
     let file = memory.create(&path).unwrap();
     let is_over = AtomicBool::new(false);
     for round in 1..=30u8 {

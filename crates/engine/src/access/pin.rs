@@ -124,7 +124,9 @@ impl<M: Machine> Access<M> {
         is_new_use: impl FnOnce() -> bool,
     ) -> Result<FrameNumber, NotPinned> {
         let (frame, descriptor) = self.find_shared_within(&file.index, page, wait)?;
-        if !self.is_usable(frame, descriptor.flags(), is_new_use) {
+        // A caller that must not wait could not start the next readahead either.
+        let ignored = if wait == Wait::No { Flags::READAHEAD } else { Flags::default() };
+        if !self.is_usable(frame, descriptor.flags().without(ignored), is_new_use) {
             return Err(NotPinned::Absent);
         }
         Ok(self.frame_of(frame, page))

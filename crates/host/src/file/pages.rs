@@ -127,7 +127,8 @@ impl File {
     }
 
     /// Pins a page for reading as [`File::page`] does, but waits for a writer of the page at most as long as `time`, and
-    /// then returns `None`. The time does not limit a wait for the disk.
+    /// then returns `None`. If the page is not in memory, the time does not limit the call, which then waits as
+    /// [`File::page`] does.
     ///
     /// # Errors
     /// As [`File::page`].
@@ -185,7 +186,8 @@ impl File {
     }
 
     /// Pins a page for writing as [`File::page_mut`] does, but waits for other holders of the page at most as long as
-    /// `time`, and then returns `None`. The time does not limit a wait for the disk.
+    /// `time`, and then returns `None`. If the page is not in memory, the time does not limit the call, which then waits
+    /// as [`File::page_mut`] does.
     ///
     /// # Errors
     /// As [`File::page_mut`].

@@ -43,19 +43,25 @@ impl File {
             return Ok(());
         }
         let _alone = open.length.write();
-        open.finish_cut().and_then(|()| open.device.allocate(range.clone())).map_err(refused)?;
+        open.finish_cut().map_err(refused)?;
+        if let Err(error) = open.device.allocate(range.clone()) {
+            // A file system may have made the file longer before it found no more room.
+            let _ = open.cut_in_system();
+            return Err(refused(error));
+        }
         self.cached().extend(range.end);
         Ok(())
     }
 
     /// Makes the bytes of `range` zeroes, and has the file system free their blocks (a *hole*). Bytes after the end of the
-    /// file are not concerned. A write of the same bytes during the call takes effect either before it or after it.
+    /// file are not concerned. A write of the same bytes during the call takes effect either before it or after it. If
+    /// another thread holds a guard for writing of a page in the range meanwhile, what it stores there may be lost.
     ///
     /// As [`File::set_len`], this call must not be made by a thread that holds a guard of the file.
     ///
     /// # Errors
-    /// When the file system cannot punch holes, the handle is read-only, or a page of which a part becomes zeroes cannot
-    /// be read. A part of the range may be zeroes then.
+    /// When the file system cannot punch holes or the handle is read-only; then nothing has changed. When the disk fails,
+    /// or a page of which a part becomes zeroes cannot be read; then a part of the range may be zeroes.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -78,6 +84,10 @@ impl File {
         if whole.is_empty() {
             return self.write_zeroes(range);
         }
+        // Before anything is dropped from memory: not every file system has holes.
+        if open.is_regular {
+            open.device.check_punch().map_err(|source| self.failed("punch a hole into the file", source))?;
+        }
         self.write_zeroes(range.start..whole.start * PAGE)?;
         self.write_zeroes(whole.end * PAGE..range.end)?;
         let pages = whole.start as u32..whole.end as u32;
@@ -85,7 +95,11 @@ impl File {
         access.begin_punch(cached, pages.clone());
         let punched = open.device.punch(whole.start * PAGE..whole.end * PAGE);
         let kept = access.end_punch(cached, pages);
-        punched.map_err(|source| self.failed("punch a hole into the file", source))?;
+        if let Err(source) = punched {
+            // The dirty pages of the range are dropped. So that no older bytes come back, the range becomes zeroes anyway.
+            self.write_zeroes(whole.start * PAGE..whole.end * PAGE)?;
+            return Err(self.failed("punch a hole into the file", source));
+        }
         kept.into_iter().try_for_each(|page| self.write_zeroes(u64::from(page) * PAGE..(u64::from(page) + 1) * PAGE))
     }
 
@@ -102,7 +116,7 @@ impl File {
     }
 
     /// Makes the data durable that were written to the bytes of `range` before the call, through any handle, and the
-    /// file's length. What was written elsewhere in the file may stay in memory. Calls do not share work, as those of
+    /// file's length as far as the end of the range. What was written elsewhere in the file may stay in memory. Calls do not share work, as those of
     /// [`File::sync_data`] do.
     ///
     /// # Errors

@@ -165,7 +165,17 @@ fn tasks_that_would_wait_for_ever_are_refused() {
          [task.b]\nsteps = [{{ wait = \"a\" }}, {read}, {{ signal = \"b\" }}]\n"
     ));
     assert!(circle.contains("task `a` in `before`, step 1, for the signal `b`"), "{circle}");
-    assert!(circle.contains("task `b` in `steps`, step 1, for the signal `a`"), "{circle}");
+    assert!(!circle.contains("task `b`"), "no task begins its rounds before all others are ready: {circle}");
+    let of_rounds = told(&format!(
+        "[task.a]\nsteps = [{{ wait = \"b\" }}, {read}, {{ signal = \"a\" }}]\n\
+         [task.b]\nsteps = [{{ wait = \"a\" }}, {read}, {{ signal = \"b\" }}]\n"
+    ));
+    assert!(of_rounds.contains("task `a` in `steps`, step 1, for the signal `b`; task `b` in `steps`"), "{of_rounds}");
+    let at_the_gate = told(&format!(
+        "[task.a]\nbefore = [{{ wait = \"b\" }}]\nsteps = [{read}]\n\
+         [task.b]\nsteps = [{read}, {{ signal = \"b\" }}]\n"
+    ));
+    assert!(at_the_gate.contains("task `a` in `before`, step 1, for the signal `b`"), "{at_the_gate}");
     let too_few = told(&format!(
         "[task.a]\nrounds = 3\nsteps = [{read}, {{ signal = \"a\" }}]\n\
          [task.b]\ncount = 2\nsteps = [{{ wait = \"a\", count = 4 }}, {read}]\n"

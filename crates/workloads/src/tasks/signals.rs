@@ -10,7 +10,8 @@ const STEPS_MAX: u64 = 1 << 20;
 /// Refuses a description in which a task waits for ever in its steps before the measurement or in its first round.
 ///
 /// The check plays the tasks without their work: a task does its steps until it waits for a signal that has not been
-/// given often enough. Counters only grow, so the order of the tasks does not matter. A task may wait for ever in a
+/// given often enough. First all tasks do their steps before the measurement, because no task begins its rounds before
+/// all others have done them. Counters only grow, so the order of the tasks does not matter. A task may wait for ever in a
 /// later round: it ends with the run. Turns are taken as soon as a task asks for them.
 ///
 /// # Errors
@@ -20,23 +21,39 @@ pub(super) fn check(described: &Described) -> Result<(), String> {
     let mut players: Vec<Player<'_>> =
         described.kinds().flat_map(|(name, task)| (0..task.count).map(move |_| Player::of(name, task))).collect();
     let mut steps_left = STEPS_MAX;
-    loop {
-        let mut has_moved = false;
-        for player in &mut players {
-            while steps_left > 0 && player.play(&mut counters) {
-                (has_moved, steps_left) = (true, steps_left - 1);
+    let mut waits = play(&mut players, &mut counters, &mut steps_left, true);
+    if waits.is_empty() {
+        waits = play(&mut players, &mut counters, &mut steps_left, false);
+    }
+    if waits.is_empty() { Ok(()) } else { Err(format!("these tasks wait for ever: {}", waits.join("; "))) }
+}
+
+/// Plays all tasks until each waits or has ended; if `is_before`, at most to the end of its steps before the
+/// measurement. Returns where tasks wait for ever, either in these steps or in their first round. Returns nothing if
+/// `steps_left` reaches 0.
+fn play<'a>(
+    players: &mut [Player<'a>],
+    counters: &mut BTreeMap<&'a str, u64>,
+    steps_left: &mut u64,
+    is_before: bool,
+) -> Vec<String> {
+    let is_in_time = |player: &Player<'_>| !is_before || player.is_before();
+    let mut has_moved = true;
+    while has_moved {
+        has_moved = false;
+        for player in players.iter_mut() {
+            while *steps_left > 0 && is_in_time(player) && player.play(counters) {
+                (has_moved, *steps_left) = (true, *steps_left - 1);
             }
         }
-        if steps_left == 0 {
-            return Ok(());
-        }
-        if !has_moved {
-            break;
+        if *steps_left == 0 {
+            return Vec::new();
         }
     }
-    let mut waits: Vec<String> = players.iter().filter(|it| it.rounds == 0).filter_map(Player::wait).collect();
+    let is_early = |player: &&Player<'_>| is_in_time(player) && player.rounds == 0;
+    let mut waits: Vec<String> = players.iter().filter(is_early).filter_map(Player::wait).collect();
     waits.dedup();
-    if waits.is_empty() { Ok(()) } else { Err(format!("these tasks wait for ever: {}", waits.join("; "))) }
+    waits
 }
 
 /// A task whose waits and signals are played.
@@ -62,6 +79,11 @@ impl<'a> Player<'a> {
         let ended = self.task.rounds.is_some_and(|rounds| self.rounds >= rounds) || self.rounds > 0 && self.is_free();
         let mut steps = self.task.before.iter().chain(&self.task.steps);
         if ended { None } else { steps.nth(self.next) }
+    }
+
+    /// Returns whether the task has steps before the measurement left.
+    fn is_before(&self) -> bool {
+        self.rounds == 0 && self.next < self.task.before.len()
     }
 
     /// Returns whether the task never waits in its rounds.

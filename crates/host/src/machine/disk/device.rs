@@ -326,15 +326,27 @@ impl Device {
     /// Has the file system allocate the bytes of `range`, and makes the file at least as long as the end of the range.
     ///
     /// # Errors
-    /// Errors of the system. The length has not changed then.
+    /// Errors of the system. The file in the system may be longer then.
     pub fn allocate(&self, range: Range<u64>) -> io::Result<()> {
         self.note_if_cut();
-        sys::fallocate(&self.file, 0, range.clone())?;
+        let allocated = sys::fallocate(&self.file, 0, range.clone());
         self.changes.note();
+        allocated?;
         if self.end.expected() < range.end {
             self.end.expect(range.end);
         }
         Ok(())
+    }
+
+    /// Checks that the file system can punch holes, by a hole after the end of the file, which changes nothing.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn check_punch(&self) -> io::Result<()> {
+        let block = machine::BLOCK_BYTES as u64;
+        let after_end = self.end.expected().next_multiple_of(block);
+        let hole = after_end..after_end + block;
+        sys::fallocate(&self.file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, hole)
     }
 
     /// Replaces the blocks of `range`, which begins and ends with a block, by a hole. No write that began earlier puts
@@ -347,11 +359,12 @@ impl Device {
         self.note_if_cut();
         let block = machine::BLOCK_BYTES as u64;
         let blocks = range.start / block..range.end / block;
-        if let Some(checksums) = &self.checksums {
-            checksums.forget_range(blocks.start, blocks.end);
-        }
+        let forget = || self.checksums.iter().for_each(|sums| sums.forget_range(blocks.start, blocks.end));
+        forget();
         let punched = sys::fallocate(&self.file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, range);
         self.changes.note();
+        // A write that began meanwhile may have put a block on the disk before the hole was made, and noted its checksum.
+        forget();
         if punched.is_ok() {
             self.end.forget_lost(blocks);
         }
