@@ -184,6 +184,32 @@ fn a_trace_is_an_experiment_whose_contents_are_verified() {
     assert!(said.contains("the trace has 5 MiB of memory that is no file"), "{said}");
 }
 
+/// Two open files of one file write, read and truncate it, while other tasks use other files.
+#[test]
+fn a_file_that_two_handles_truncate_is_verified_at_each_depth() {
+    use Operation::{Read, Truncate, Write};
+    let desk = Desk::new();
+    let of = |operation, handle, offset, len| Request { handle, ..request(operation, 0, offset, len) };
+    let mut all = Vec::new();
+    for _ in 0..40 {
+        for n in 0..32_u32 {
+            let (handle, at) = (10 + n % 2, u64::from(n));
+            all.push(of(Write, handle, at * 3000 % 70_000, 9000));
+            all.push(of(Read, 21 - handle, at * 7000 % 60_000, 16_384));
+            all.push(request(Write, 1 + n % 3, at * PAGE, 2 * PAGE));
+            if n % 5 == 4 {
+                all.push(of(Truncate, 21 - handle, at * 1000, 0));
+            }
+        }
+    }
+    desk.trace("cut.hwtrace", 4, &serde_json::json!({}), &all);
+    for depth in ["1", "4"] {
+        let line = format!("compare ./cut.hwtrace --kernels 6.1-mglru --all --set params.depth={depth}");
+        let (text, _) = desk.ends(0, &format!("{line} --set machine.memory.limit_pages=1024"));
+        assert!(row(&text, "Pages verified") >= 64.0, "{text}");
+    }
+}
+
 #[test]
 fn a_trace_runs_on_every_ground_that_this_computer_permits() {
     let desk = Desk::new();

@@ -5,7 +5,7 @@
 
 use highwater::Memory;
 use highwater_redb::Backend;
-use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -108,6 +108,37 @@ fn a_database_in_use_is_refused() {
     drop(database);
     memory.shutdown().unwrap();
     assert!(Backend::open(&other, &path).is_ok());
+}
+
+/// A second database of one memory cannot open a file that a database writes, under any name. Databases that only read
+/// share a file. A refused database leaves the claim of the first one as it is.
+#[test]
+fn a_second_database_in_one_memory_is_refused() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (path, link) = (folder.path().join("database"), folder.path().join("second name"));
+    let (memory, database) = open(&path);
+    std::fs::hard_link(&path, &link).unwrap();
+    let backend = || Backend::open(&memory, &link).unwrap();
+    let write = || Database::builder().create_with_backend(backend());
+    let read = || Database::builder().open_read_only_with_backend(backend());
+    for _ in 0..2 {
+        assert!(matches!(write(), Err(DatabaseError::DatabaseAlreadyOpen)));
+        assert!(matches!(read(), Err(DatabaseError::DatabaseAlreadyOpen)));
+    }
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(TABLE).unwrap().insert(1, &[7][..]).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let readers = [read().unwrap(), read().unwrap()];
+    assert!(matches!(write(), Err(DatabaseError::DatabaseAlreadyOpen)));
+    let [first, second] = readers;
+    drop(first);
+    assert!(matches!(write(), Err(DatabaseError::DatabaseAlreadyOpen)));
+    drop(second);
+    let again = write().unwrap();
+    assert_eq!(records(&again), BTreeMap::from([(1, vec![7])]));
+    drop(again);
+    memory.shutdown().unwrap();
 }
 
 /// A process commits records until it is killed. Each record whose commit was acknowledged is in the database, and the

@@ -40,7 +40,8 @@ pub struct Params {
     /// The trace, a file in the format `.hwtrace`. `highwater trace convert` makes one of other formats.
     pub file: String,
     /// Number of tasks that issue requests. With 1, the requests are issued one after the other, in the order of the
-    /// trace. With more, the requests of one open file stay in order. Default 1.
+    /// trace. With more, the requests of one open file stay in order, and so do all requests of a file that the trace
+    /// truncates or deletes. Default 1.
     pub depth: u64,
     /// Sleep of a task after each read, write, load and store, µs. Default 0.
     pub think_us: u64,

@@ -92,11 +92,13 @@ impl Shared {
         }
     }
 
-    /// Returns the number of the task that issues a request.
+    /// Returns the number of the task that issues a request. All requests of a file that the trace truncates or deletes
+    /// have one task, because a task that reads or writes a file does not expect another task to cut it off meanwhile.
     fn worker_of(&self, number: usize, request: &Request) -> usize {
+        let is_shortened = self.loaded.files.get(request.file as usize).is_some_and(|file| file.is_shortened);
         let by = match self.loaded.handle_of[number] {
-            NO_HANDLE => request.file,
-            handle => handle,
+            handle if handle != NO_HANDLE && !is_shortened => handle,
+            _ => request.file,
         };
         by as usize % self.at.len()
     }
