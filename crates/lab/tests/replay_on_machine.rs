@@ -237,6 +237,11 @@ fn wrong_usage_is_refused_before_anything_runs() {
         ("replay keys --memory 16M", "it is a trace of cached objects, which are no files"),
         ("replay load.hwtrace --kernels 6.1-classic", "--kernels is for a trace on a machine"),
         ("replay load.hwtrace --memory 16M --sizes 10%", "cannot be used with"),
+        ("replay load.hwtrace --memory 16M --threads 2", "cannot be used with"),
+        ("replay load.hwtrace --what-if memory=16M --accesses-max 1000", "cannot be used with"),
+        ("replay load.hwtrace --seed 2", "--seed is for a trace on a machine: expected --memory or --what-if"),
+        ("replay load.hwtrace --runs 3", "--runs is for a trace on a machine"),
+        ("replay load.hwtrace --jobs 1", "--jobs is for a trace on a machine"),
         ("replay load.hwtrace --memory 16", "expected a size from 4M to 1T"),
         ("replay load.hwtrace --memory 16M --kernels 6.18-mglru", "no kernel is called `6.18-mglru`"),
         ("replay load.hwtrace --memory 16M --machine randread-4nodes", "zones, whose sizes --memory cannot choose"),
@@ -274,4 +279,46 @@ fn a_trace_is_read_whole_packed_or_from_a_pipe() {
     let [plain, packed] = ["load.hwtrace", "load.hwtrace.gz"]
         .map(|name| desk.json(&format!("replay {name} --memory 12M --kernels 6.1-classic"))["rows"].clone());
     assert_eq!(plain, packed);
+}
+
+#[test]
+fn the_command_for_other_reports_works_for_a_trace_that_was_converted() {
+    let desk = Desk::new();
+    let mut text = "ts,lba,bytes\n".to_owned();
+    (0..200).for_each(|n| text += &format!("{n},{},65536\n", n * 128));
+    fs::write(desk.path("load.csv"), text).unwrap();
+    let line = "replay load.csv --columns time=ts:ms,offset=lba:512,size=bytes --memory 8M --kernels 6.1-classic";
+    let found = desk.json(&format!("{line} --machine trace-1g"));
+    let notes = found["notes"].as_array().unwrap();
+    let told = notes.iter().filter_map(Value::as_str).find(|note| note.starts_with("Other rows")).expect("a note");
+    let (_, commands) = told.split_once(": highwater ").unwrap();
+    let (convert, compare) = commands.split_once(" && highwater ").unwrap();
+    assert_eq!(convert, "trace convert load.csv --columns time=ts:ms,offset=lba:512,size=bytes --output load.hwtrace");
+    assert_eq!(compare, "compare load.hwtrace --machine trace-1g --set machine.memory.limit_pages=2048");
+    desk.ends(0, convert);
+    desk.ends(0, &format!("{compare} --kernels 6.1-classic"));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_no_converted_trace() {
+    let desk = Desk::new();
+    let is_there = || fs::read_dir(desk.0.path()).unwrap().count() > 0;
+    // The converted trace is begun before the trace comes from the pipe, which stays open.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_highwater"))
+        .args(["replay", "-", "--memory", "8M"])
+        .env("TMPDIR", desk.0.path())
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let pipe = child.stdin.take();
+    while !is_there() {
+        assert!(child.try_wait().unwrap().is_none(), "the command waits for the trace");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // A shell makes commands in the background ignore SIGINT. Tests may run there, so SIGTERM is sent.
+    let told = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("there is a `kill`");
+    assert!(told.success() && !child.wait().unwrap().success());
+    assert!(!is_there(), "the converted trace stays");
+    drop(pipe);
 }

@@ -41,9 +41,10 @@ pub struct Arguments {
     sample: Option<Sampling>,
     /// Refuse a trace with more accesses than this, each of which takes 4 bytes of memory, or 8 with sizes; a sample takes less
     #[arg(long, value_name = "ACCESSES", default_value = "1Gi", value_parser = ::trace::synth::number)]
+    #[arg(conflicts_with_all = ["memory", "what_if"])]
     accesses_max: u64,
     /// Number of caches that are replayed at the same time; by default as many as there are CPUs
-    #[arg(long, value_name = "THREADS")]
+    #[arg(long, value_name = "THREADS", conflicts_with_all = ["memory", "what_if"])]
     threads: Option<NonZero<usize>>,
     /// The form
     #[arg(long, value_enum, default_value_t)]

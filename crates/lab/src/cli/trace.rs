@@ -15,6 +15,7 @@ use ::trace::{Info, Wrong, load};
 use kit::shown::{harmless, warn};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use study::plan::quoted;
 
 /// The action on a trace.
 #[derive(clap::Subcommand)]
@@ -55,6 +56,22 @@ impl SourceOptions {
             columns: self.columns.clone().unwrap_or_default(),
             file_bytes: self.file_bytes.iter().cloned().collect(),
         }
+    }
+
+    /// Returns the file and the options as words of a command line.
+    pub(super) fn words(&self) -> String {
+        let mut words = vec![quoted(&self.file.display().to_string())];
+        let mut option = |name: &str, value: &str| words.push(format!("{name} {}", quoted(value)));
+        self.from.iter().for_each(|from| option("--from", from));
+        self.columns.iter().for_each(|columns| option("--columns", &columns.to_string()));
+        self.file_bytes.iter().for_each(|(name, bytes)| option("--file-bytes", &format!("{name}={bytes}")));
+        words.join(" ")
+    }
+
+    /// Returns a name with the ending `.hwtrace` for the trace, in the current folder.
+    pub(super) fn own_name(&self) -> PathBuf {
+        let stem = self.file.file_stem().filter(|stem| *stem != "-").unwrap_or("trace".as_ref());
+        Path::new(stem).with_extension("hwtrace")
     }
 }
 

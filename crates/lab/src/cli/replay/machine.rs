@@ -13,13 +13,15 @@ use ::trace::Trace;
 use ::trace::read;
 use asked::Asked;
 use catalogue::ground::Ground;
+use kit::interrupt::Leftover;
 use kit::shown::warn;
 use lines::Lines;
 use shown::Shown;
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
 use study::bars::Bars;
-use study::plan::{Plan, Set};
-use tempfile::NamedTempFile;
+use study::plan::{JobFailure, Plan, Set, quoted};
 
 /// Options for a trace on a machine.
 #[derive(clap::Args)]
@@ -76,6 +78,10 @@ impl MachineOptions {
             ("--set", !self.set.is_empty()),
             ("--dir", self.dir.is_some()),
             ("--on", self.on != [Ground::Sim]),
+            // A value that equals the default changes nothing.
+            ("--seed", self.seeds.seed != 1),
+            ("--runs", self.seeds.runs != 1),
+            ("--jobs", self.seeds.jobs.is_some()),
         ]
         .into_iter()
         .find_map(|(name, is_given)| is_given.then_some(name))
@@ -85,8 +91,56 @@ impl MachineOptions {
 /// A trace in the format `.hwtrace`, in a file of the user or in a temporary file.
 struct Own {
     path: PathBuf,
-    /// Removes the temporary file when dropped; none for a file of the user.
-    _temporary: Option<NamedTempFile>,
+    /// Removes the temporary file when dropped, or when an interrupt ends the process; none for a file of the user.
+    _temporary: Option<Leftover>,
+    /// How the user makes the file `.hwtrace` that other verbs read.
+    kept: Kept,
+}
+
+/// How the user makes a file `.hwtrace` from a trace, to give it to other verbs.
+enum Kept {
+    /// The trace is such a file.
+    Already,
+    /// The trace is in the format `.hwtrace`, but packed, in a pipe, or under another name.
+    Unpacked,
+    /// The trace is converted.
+    Converted,
+}
+
+impl Kept {
+    /// Returns the command that shows other rows and reports of a trace, on a machine if one is given, and with a value.
+    fn follow_up(&self, source: &SourceOptions, machine: Option<&str>, set: &str) -> String {
+        let kept = match self {
+            Self::Already => source.file.clone(),
+            Self::Unpacked | Self::Converted => source.own_name(),
+        };
+        let kept = quoted(&kept.display().to_string());
+        let machine = machine.map_or_else(String::new, |machine| format!(" --machine {}", quoted(machine)));
+        let compare = format!("highwater compare {kept}{machine} --set {set}");
+        match self {
+            Self::Already => format!("Other rows, reports and pictures: {compare}"),
+            Self::Unpacked => {
+                format!("Other rows, reports and pictures, with the unpacked trace in the file {kept}: {compare}")
+            }
+            Self::Converted => format!(
+                "Other rows, reports and pictures: highwater trace convert {} --output {kept} && {compare}",
+                source.words()
+            ),
+        }
+    }
+}
+
+/// Makes a temporary file, which only the user may read, and which an interrupt removes. Returns the file, its path, and
+/// the value that removes it when dropped.
+fn temporary() -> io::Result<(File, PathBuf, Leftover)> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let make = |path: &Path| Leftover::make(path, || options.open(path));
+    let made = tempfile::Builder::new().prefix("replay-").suffix(".hwtrace").make(make)?;
+    let ((file, leftover), path) = made.keep().map_err(|kept| kept.error)?;
+    Ok((file, path, leftover))
 }
 
 impl Own {
@@ -99,22 +153,21 @@ impl Own {
         let file = &source.file;
         if read::is_own(file) && file.extension().is_some_and(|ending| ending == "hwtrace") {
             // Experiments from files are known by a slash or an ending.
-            return Ok((Self { path: file.clone(), _temporary: None }, Ok(())));
+            return Ok((Self { path: file.clone(), _temporary: None, kept: Kept::Already }, Ok(())));
         }
-        let told =
-            |error: std::io::Error| End::Failed(format!("cannot make a temporary file: {}", output::why(&error)));
-        let temporary = tempfile::Builder::new().prefix("replay-").suffix(".hwtrace").tempfile().map_err(told)?;
-        let verdict = match read::open(file, &source.options()).map_err(|wrong| wrong_input(&wrong))? {
+        let told = |error: io::Error| End::Failed(format!("cannot make a temporary file: {}", output::why(&error)));
+        let (mut temporary, path, leftover) = temporary().map_err(told)?;
+        let (kept, verdict) = match read::open(file, &source.options()).map_err(|wrong| wrong_input(&wrong))? {
             read::Opened::Own(trace) => {
-                std::io::copy(&mut trace.bytes(), &mut temporary.as_file()).map_err(told)?;
-                Ok(())
+                io::copy(&mut trace.bytes(), &mut temporary).map_err(told)?;
+                (Kept::Unpacked, Ok(()))
             }
             read::Opened::Other(mut stream) => {
-                read::convert(&mut stream, temporary.as_file()).map_err(|wrong| wrong_input(&wrong))?;
-                super::super::trace::tell(file, stream.counts())
+                read::convert(&mut stream, &temporary).map_err(|wrong| wrong_input(&wrong))?;
+                (Kept::Converted, super::super::trace::tell(file, stream.counts()))
             }
         };
-        Ok((Self { path: temporary.path().to_owned(), _temporary: Some(temporary) }, verdict))
+        Ok((Self { path, _temporary: Some(leftover), kept }, verdict))
     }
 }
 
@@ -148,15 +201,24 @@ pub fn run(
     if results.is_nothing() {
         return Err(compare::failed(&results.failures));
     }
+    let is_only_nearby = |failure: &JobFailure| {
+        results.table.columns.iter().any(|column| column.id == failure.column && asked.is_only_nearby(column))
+    };
+    let (nearby, failures): (Vec<JobFailure>, Vec<JobFailure>) = results.failures.into_iter().partition(is_only_nearby);
+    for JobFailure { column, seed, failure, .. } in nearby {
+        warn(&format!("ranges for sizes within 10 % lack a run that failed: {column}, seed {seed}: {failure}"));
+    }
     let name = source.file.display().to_string();
     let lines = Lines::of(&results.table, &asked);
-    let shown = Shown { name: &name, asked: &asked, lines: &lines, notes: &results.table.notes };
+    let set = format!("{}={}", asked.memory_key, asked.memory_pages[0]);
+    let follow_up = own.kept.follow_up(source, options.machine.as_deref(), &set);
+    let shown = Shown { name: &name, asked: &asked, lines: &lines, notes: &results.table.notes, follow_up: &follow_up };
     let picture = plot.map(|file| (file, shown.picture()));
     let mut losses = output::Losses::default();
     losses.note(output::with_picture(picture, || {
         output::report(file, |out, look| out.write_all(shown.in_format(format, look).as_bytes()))
     }));
-    losses.note(compare::ended(&results.failures));
+    losses.note(compare::ended(&failures));
     losses.note(verdict);
     losses.end()
 }

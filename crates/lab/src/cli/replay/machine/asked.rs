@@ -8,6 +8,7 @@ use ::trace::request::PAGE_BYTES;
 use catalogue::ground::{Ground, GroundOptions};
 use catalogue::library;
 use engine::kernel::choice;
+use report::Column;
 use std::path::Path;
 use study::plan::{OF_MACHINE, OF_PARAMS, Request, Set};
 
@@ -119,6 +120,17 @@ impl Asked {
     fn silent(&mut self, key: &str, value: &str) {
         self.silent.push(key.to_owned());
         self.request.set.push(Set { key: key.to_owned(), values: vec![value.to_owned()] });
+    }
+
+    /// Returns the size of memory in a column, pages; none if the column has no such value.
+    pub fn memory_of(&self, column: &Column) -> Option<u64> {
+        column.set.get(self.memory_key)?.parse().ok()
+    }
+
+    /// Returns whether a column has a size of memory that the user did not give, and that runs only because it is near
+    /// a given one.
+    pub fn is_only_nearby(&self, column: &Column) -> bool {
+        self.memory_of(column).is_some_and(|pages| !self.memory_pages.contains(&pages))
     }
 
     /// Returns the sizes near a size, pages.

@@ -86,7 +86,7 @@ impl Lines {
     pub fn of(table: &Table, asked: &Asked) -> Self {
         let mut cases: Vec<Columns> = Vec::new();
         for (number, column) in table.columns.iter().enumerate() {
-            let Some(pages) = column.set.get(asked.memory_key).and_then(|pages| pages.parse().ok()) else { continue };
+            let Some(pages) = asked.memory_of(column) else { continue };
             let (kernel, values) = (kernel_of(column), values_of(column, asked));
             match cases.iter_mut().find(|case| (&case.kernel, &case.values) == (&kernel, &values)) {
                 Some(case) => case.columns.push((pages, number)),
@@ -143,13 +143,66 @@ fn case_of(table: &Table, asked: &Asked, Columns { kernel, values, columns }: Co
         let nearby: Vec<usize> = asked.nearby(pages).filter_map(column_of).collect();
         let all: Vec<f64> = nearby.iter().copied().chain(own).filter_map(samples).flatten().collect();
         let range = all.iter().copied().reduce(f64::min).zip(all.iter().copied().reduce(f64::max));
-        let is_far = |column: &usize| {
-            let (here, there) = (figures[READ].unwrap_or(0.0), value(READ, *column).unwrap_or(0.0));
-            (here - there).abs() > CLIFF * here.min(there).max(1.0)
-        };
-        let is_cliff = figures[READ].is_some() && nearby.iter().any(is_far);
+        let is_far = |here: f64, there: f64| (here - there).abs() > CLIFF * here.min(there).max(1.0);
+        // A size whose runs failed has no figure, and says nothing about a cliff.
+        let read_nearby = || nearby.iter().filter_map(|column| value(READ, *column));
+        let is_cliff = figures[READ].is_some_and(|here| read_nearby().any(|there| is_far(here, there)));
         Line { pages, figures, range, is_cliff }
     };
     let lines = asked.memory_pages.iter().map(line).collect();
     Case { lines, curve: curve_of(READ), refaults: curve_of(REFAULTS), kernel, values }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use figures::figure::{Better, Format, Row};
+    use report::TableHead;
+    use study::plan::Request;
+
+    /// Returns the line of a machine of 1000 pages, where runs with 900, 1000 and 1100 pages have read so many pages;
+    /// none if a run failed.
+    fn line(read: [Option<f64>; 3]) -> Line {
+        let asked = Asked {
+            request: Request::default(),
+            memory_pages: vec![1000],
+            memory_key: "memory",
+            silent: Vec::new(),
+            has_nearby: true,
+            given: Vec::new(),
+            read_ahead_kb: None,
+        };
+        let column = |pages: u64| Column {
+            id: format!("k memory={pages}"),
+            kernel: "k".into(),
+            ground: Ground::Sim.to_string(),
+            set: [("memory".to_owned(), pages.to_string())].into(),
+            comparable: false,
+            saved: None,
+            failed: Vec::new(),
+        };
+        let columns = [900, 1000, 1100].map(column);
+        assert_eq!(columns.each_ref().map(|column| asked.is_only_nearby(column)), [true, false, true]);
+        let head = TableHead {
+            experiment: "trace".into(),
+            machine: "m".into(),
+            scale: figures::scale::Scale::FULL,
+            seeds: vec![1],
+            fingerprint: None,
+            columns: columns.to_vec(),
+            notes: Vec::new(),
+        };
+        let row = |value| Row::new("g", FIGURES[READ].row, "pages", Better::Lower, Format::Decimals(0), value);
+        let runs: [Vec<Vec<Row>>; 3] = read.map(|value| vec![value.map(row).into_iter().collect()]);
+        Lines::of(&Table::of_runs(head, &runs, None), &asked).cases.remove(0).lines.remove(0)
+    }
+
+    #[test]
+    fn a_nearby_size_that_failed_is_no_cliff() {
+        let whole = line([Some(5000.0), Some(3000.0), Some(2900.0)]);
+        assert_eq!((whole.is_cliff, whole.range), (true, Some((2900.0, 5000.0))));
+        let part = line([None, Some(3000.0), Some(2900.0)]);
+        assert_eq!((part.is_cliff, part.range), (false, Some((2900.0, 3000.0))));
+        assert!(!line([Some(5000.0), None, Some(2900.0)]).is_cliff);
+    }
 }

@@ -11,7 +11,6 @@ use report::grid::{self, Cell, Grid, Tone};
 use report::html::{Chart, Page, Part, Section};
 use report::plot::lines::{Lines as Picture, Panel};
 use serde_json::json;
-use study::plan::quoted;
 
 /// Pages of a MiB.
 const MIB: f64 = (1 << 20) as f64 / PAGE_BYTES as f64;
@@ -26,6 +25,8 @@ pub struct Shown<'a> {
     pub lines: &'a Lines,
     /// Notes of the runs.
     pub notes: &'a [String],
+    /// The note that names the command for other reports of the trace.
+    pub follow_up: &'a str,
 }
 
 /// Returns how many times as large one figure is as another, in words.
@@ -179,12 +180,7 @@ impl Shown<'_> {
             let of_disk = if is_simulated { "" } else { ". A real disk has a value of its own" };
             notes.push(format!("read_ahead_kb is {kib}, as recorded (--set {READ_AHEAD}=128 changes it){of_disk}."));
         }
-        notes.push(format!(
-            "Other rows, reports and pictures: highwater compare {} --set {}={}",
-            quoted(self.name),
-            self.asked.memory_key,
-            self.asked.memory_pages[0]
-        ));
+        notes.push(self.follow_up.to_owned());
         notes
     }
 
