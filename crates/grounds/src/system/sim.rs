@@ -308,7 +308,8 @@ impl SimSystem {
         let file = self.file(name)?;
         for start in (first_page..first_page + pages).step_by(256) {
             let pages = (first_page + pages - start).min(256) as usize;
-            let block = file.block(start as u32).ok_or_else(|| SystemError(format!("file `{name}` has a hole")))?;
+            let block = u32::try_from(start).ok().and_then(|start| file.block(start));
+            let block = block.ok_or_else(|| SystemError(format!("file `{name}` has a hole")))?;
             let mut buffer = self
                 .engine()
                 .access()
@@ -604,7 +605,8 @@ impl System for SimSystem {
 
     fn start_read(&self, file: &mut OpenFile, page: u64) -> Result<(), SystemError> {
         self.alive()?;
-        let page = page as u32;
+        // A page whose number has more than 32 bits lies after the end of every file.
+        let Ok(page) = u32::try_from(page) else { return Ok(()) };
         self.engine().access().start_read(&mut self.task.borrow_mut(), &file.file, page..page.saturating_add(1));
         Ok(())
     }
@@ -619,6 +621,8 @@ impl System for SimSystem {
         let pages = pages_of(range.start, end.saturating_sub(range.start) as usize);
         match advice {
             Advice::Pattern(pattern) => file.state.pattern = pattern,
+            // Far behind the end of a file, the numbers of pages have more than 32 bits.
+            _ if range.start >= end => {}
             Advice::WillNeed => self.engine().access().prefetch(&mut self.task.borrow_mut(), &file.file, pages),
             // Only pages that lie in the range as a whole are dropped.
             Advice::DontNeed => {
@@ -894,6 +898,34 @@ mod tests {
         for (name, check) in conformance::suite() {
             assert_eq!(on_small(true, check), on_small(false, check), "{name}");
         }
+    }
+
+    /// Advice on, and a read of, pages beyond the largest page number (16 TiB) must not concern the pages whose numbers
+    /// have the same low 32 bits.
+    #[test]
+    fn what_lies_far_behind_the_end_is_no_page_of_the_file() {
+        const FAR: u64 = 1 << 44;
+        on_small(true, |system| {
+            system.import("a", 64)?;
+            let mut file = system.open("a")?;
+            for start in [FAR, FAR + 1] {
+                system.advise(&mut file, Advice::WillNeed, start..start + (1 << 20))?;
+            }
+            system.start_read(&mut file, FAR / PAGE_BYTES as u64)?;
+            system.sleep(Nanos::from_secs(1));
+            assert_eq!(system.vmstat()["nr_file_pages"], 0);
+            assert!(system.write_direct("a", FAR / PAGE_BYTES as u64, 1).is_err());
+            system.read(&mut file, 0, &mut [0; PAGE_BYTES])?;
+            system.sleep(Nanos::from_secs(1));
+            let held = system.vmstat()["nr_file_pages"];
+            for start in [FAR, FAR + 1] {
+                system.advise(&mut file, Advice::DontNeed, start..start + (1 << 20))?;
+            }
+            assert!(held > 0 && system.vmstat()["nr_file_pages"] == held);
+            system.advise(&mut file, Advice::DontNeed, 0..u64::MAX)?;
+            assert_eq!(system.vmstat()["nr_file_pages"], 0);
+            Ok(())
+        });
     }
 
     /// A reader holds a page while caches are dropped and the page's file is removed. The page must stay in memory
