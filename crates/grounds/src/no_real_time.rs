@@ -142,7 +142,7 @@ pub mod hits {
             Ok(Vec::new())
         }
 
-        /// Does nothing, because a build without the feature `linux` makes no files to remove.
+        /// Returns at once: a build without the feature `linux` makes no files to remove.
         ///
         /// # Errors
         /// Never.

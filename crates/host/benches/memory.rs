@@ -288,8 +288,8 @@ impl Bare {
         })
     }
 
-    /// Does `n` operations, each with a random frame. One in `hit_every` operations is like a hit in a cache: it copies
-    /// the frame out. Each other operation is like a miss: it reads a random page of a file into the frame, and then
+    /// Performs `n` operations, each with a random frame. One in `hit_every` operations is like a hit in a cache: it
+    /// copies the frame out. Each other operation is like a miss: it reads a random page of a file into the frame, and then
     /// copies the frame out. Returns the hash of the copied contents.
     fn reads(&self, hit_every: u64, file: &StdFile, pages: u64, seed: u64, n: u64) -> u64 {
         let mut chance = Chance(seed);

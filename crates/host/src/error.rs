@@ -132,7 +132,7 @@ pub enum Error {
     ShutDown,
 }
 
-/// What went wrong, for a program that decides by it; [`Error::kind`] returns it.
+/// The kind of an [`Error`], by which a program can decide what to do. [`Error::kind`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -6,8 +6,8 @@ use crate::lists::Ids;
 use cache::policy::multigen::Version;
 use std::collections::HashMap;
 
-/// What the multi-gen LRU records of a page's uses: whether it was used, how often it was used after that (at most
-/// three times), and the workingset flag.
+/// The marks by which the multi-gen LRU records a page's uses: whether it was used, how often it was used after that
+/// (at most three times), and the workingset flag.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Marks {
     referenced: bool,

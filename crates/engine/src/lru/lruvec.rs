@@ -184,7 +184,7 @@ pub struct Reach<'a, M: Machine> {
     pub lruvec: &'a Lruvec<M>,
     /// The highest zone of `zones`. Scanned and freed pages are counted in this zone.
     pub zone: &'a Zone<M>,
-    /// Those of the lruvec's zones from which the request can get pages, lowest first.
+    /// The zones of the lruvec from which the request can get pages, lowest first.
     pub zones: &'a [Zone<M>],
 }
 

@@ -532,7 +532,7 @@ impl Frame {
         (before & REFERENCES == 1, before & WAITED_FOR != 0 && self.end_latch_wait())
     }
 
-    /// Does the work of [`Self::put_shared`] for a latch on which tasks wait. Releases the latch first, and drops the
+    /// Releases a shared latch on which tasks wait, for [`Self::put_shared`]. Releases the latch first, and drops the
     /// reference only then: to clear [`WAITED_FOR`] changes the page's state, and only a caller with a reference may
     /// change it.
     #[cold]

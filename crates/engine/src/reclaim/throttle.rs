@@ -103,7 +103,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Sleeps until the write of some page ends that reclaim has marked to be freed, but at most for 10 ms. The limit
     /// is needed because reclaim may mark a page just after the page's write has ended. Nothing wakes the task then.
-    /// Does not sleep if `is_needed` returns `false`.
+    /// Returns at once if `is_needed` returns `false`.
     pub(super) fn wait_for_written(&self, reason: WaitReason, is_needed: impl Fn() -> bool) {
         let _span = self.machine.span(Func::CongestionWait);
         let deadline = self.machine.now() + LOOK_AGAIN;

@@ -14,7 +14,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 impl File {
-    /// Has the file system allocate the bytes of `range` (`fallocate`), so that later writes there find room on the disk.
+    /// Allocates disk space for the bytes of `range` (`fallocate`), so that later writes there find room on the disk.
     /// The contents do not change. The file becomes longer if it ends before the range does.
     ///
     /// # Errors

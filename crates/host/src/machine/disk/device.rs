@@ -323,7 +323,8 @@ impl Device {
         Ok(())
     }
 
-    /// Has the file system allocate the bytes of `range`, and makes the file at least as long as the end of the range.
+    /// Allocates disk space for the bytes of `range` (`fallocate`), and makes the file at least as long as
+    /// the end of the range.
     ///
     /// # Errors
     /// Errors of the system. The file in the system may be longer then.

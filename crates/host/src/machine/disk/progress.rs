@@ -105,7 +105,7 @@ pub(super) enum Next {
     ZeroRest,
     /// Another attempt must move the bytes of the request that are left.
     Again,
-    /// The same bytes are tried again through the page cache of the kernel, because the file refused O_DIRECT (EINVAL).
+    /// The request is tried again through the page cache of the kernel, because the file refused O_DIRECT (EINVAL).
     Buffered,
     /// The request fails.
     Fail(Cause),

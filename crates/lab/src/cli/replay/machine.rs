@@ -93,7 +93,7 @@ struct Own {
     path: PathBuf,
     /// Removes the temporary file when dropped, or when an interrupt ends the process; none for a file of the user.
     _temporary: Option<Leftover>,
-    /// How the user makes the file `.hwtrace` that other verbs read.
+    /// The way in which the user makes the file `.hwtrace` that other verbs read.
     kept: Kept,
 }
 
