@@ -1,8 +1,7 @@
 //! The state of a task. Each operation of the engine that works for a task takes the caller's state as `&mut Task`.
 
-use crate::anonymous::ProcessId;
-use crate::memory::GroupId;
-use crate::page_cache::ReadPattern;
+use crate::memory::group::id::GroupId;
+use crate::page_cache::read_state::ReadPattern;
 use machine::{DeviceId, Nanos};
 
 /// A task as the engine sees it: its rights and its counters.
@@ -44,6 +43,10 @@ pub struct Task {
     /// Time that the task has spent waiting in major faults.
     pub major_fault_wait: Nanos,
 }
+
+/// The number of a process. Numbers begin with 1 and are not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u32);
 
 /// A fault on a page of a mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

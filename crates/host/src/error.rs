@@ -1,6 +1,6 @@
 //! The errors that the library returns to an application.
 
-use crate::group::GroupError;
+use crate::group::error::GroupError;
 use crate::machine::SwapFileError;
 use engine::lru::policy::multigen::command::CommandError;
 use engine::memory::{MAX_ORDERS, READERS_MAX};

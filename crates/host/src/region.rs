@@ -1,7 +1,7 @@
 //! Regions of anonymous memory. A region may be larger than its `Memory`, because seldom used pages go to swap.
 
 use crate::error::{Error, PAGES_MAX};
-use crate::group::Node;
+use crate::group::table::Node;
 use crate::machine::Host;
 use crate::page::{PageRead, PageWrite};
 use crate::page_owned::{OwnedPageRead, OwnedPageWrite};

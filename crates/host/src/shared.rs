@@ -1,8 +1,8 @@
 //! The state that the handles of a memory share: the engine, the machine under it, and their tasks.
 
 use crate::error::Error;
-use crate::file::Table;
-use crate::group::{Groups, Node};
+use crate::file::table::Table;
+use crate::group::table::{Groups, Node};
 use crate::machine::task::AbortOnPanic;
 use crate::machine::{Host, InUse, TaskId, use_huge_pages};
 use crate::wrap::Wrap;

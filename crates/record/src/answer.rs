@@ -1,6 +1,7 @@
 //! Describes the results of a recording in words.
 
-use crate::session::{Options, Recorded};
+use crate::options::Options;
+use crate::session::Recorded;
 use kit::words::counted;
 
 /// Largest number of lines about unseen activity that are shown. The record has all lines.

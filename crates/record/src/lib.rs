@@ -18,6 +18,7 @@ pub mod follow;
 pub mod hash;
 pub mod memory;
 mod metadata;
+pub mod options;
 mod ring;
 pub mod session;
 mod shim;
@@ -28,4 +29,5 @@ mod tracefs;
 mod wire;
 pub mod working_set;
 
-pub use session::{Error, Means, Options, Recorded, Target, record};
+pub use options::{Means, Options, Target};
+pub use session::{Error, Recorded, record};

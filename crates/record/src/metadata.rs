@@ -2,7 +2,7 @@
 
 use crate::hash::Hasher;
 use crate::memory::Course;
-use crate::session::Options;
+use crate::options::Options;
 use crate::source::Source;
 use serde_json::{Value, json};
 use std::fs;

@@ -4,8 +4,8 @@
 use crate::elf::Program;
 use crate::files::Files;
 use crate::follow::Follower;
+use crate::options::Target;
 use crate::ring::{Ring, now_ns};
-use crate::session::Target;
 use crate::source::{Sink, Source};
 use crate::tasks::Tasks;
 use crate::wire::Blind;

@@ -1,7 +1,7 @@
 //! The trait [`Source`], which both ways of recording implement: the shim and tracefs.
 
 use crate::files::Files;
-use crate::session::Target;
+use crate::options::Target;
 use crate::tasks::Tasks;
 use std::collections::BTreeSet;
 use std::io;

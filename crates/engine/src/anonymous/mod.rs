@@ -9,22 +9,28 @@
 //!
 //! Next: [`crate::writeback`], which makes all mappings of a page read-only before it writes the page.
 
+mod mappers;
+pub mod mapping;
 pub mod owners;
 pub mod process;
 pub mod region;
+pub mod resident;
 pub mod reverse_map;
 
+pub use crate::task::ProcessId;
+pub use mapping::{FileMapping, MapMode, Sharing};
 pub use owners::Owners;
-pub use process::{Process, ProcessId, Resident};
+pub use process::Process;
 pub use region::{Entry, Region};
-pub use reverse_map::{FileMapping, MapMode, MappedUse, Sharing};
+pub use resident::Resident;
+pub use reverse_map::MappedUse;
 
 use crate::memory::Flags;
 use crate::page_cache::table::Table;
 use crate::swap::Swap;
 use machine::{FrameNumber, Lock, LockClass, Machine, Step};
+use mappers::FileMappers;
 use process::Processes;
-use reverse_map::FileMappers;
 use std::ops::Deref;
 use std::sync::Arc;
 

@@ -3,15 +3,12 @@
 //! The user of the engine creates processes, and stores the number of a process in [`crate::Task::process`] of each of
 //! the process's tasks. Without processes, as in the library, nothing can be killed.
 
-use super::{Anonymous, Region};
+use super::{Anonymous, Region, Resident};
 use crate::memory::GroupId;
+use crate::task::ProcessId;
 use machine::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 use machine::{Lock, Machine};
 use std::sync::{Arc, OnceLock};
-
-/// The number of a process. Numbers begin with 1 and are not used again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessId(pub u32);
 
 /// The state of a process, as the out-of-memory killer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,29 +99,6 @@ impl Process {
 
     fn is_gone(&self) -> bool {
         self.state.load(Relaxed) == State::Gone as u8
-    }
-}
-
-/// The memory of a process, in pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resident {
-    /// Length of all regions of the process together, in pages (`total_vm`).
-    pub mapped: u64,
-    /// Number of anonymous pages in memory.
-    pub anon: u64,
-    /// Number of file pages that the process's page tables map.
-    pub file: u64,
-    /// Number of anonymous pages in swap.
-    pub swapped: u64,
-    /// Number of page-table pages.
-    pub tables: u64,
-}
-
-impl Resident {
-    /// Returns the number of pages in memory (`rss`).
-    #[must_use]
-    pub const fn rss(&self) -> u64 {
-        self.anon + self.file
     }
 }
 

@@ -5,10 +5,11 @@
 //! map is its owner and page number (mechanisms/reclaim, 12, 20). The reverse map of a page of a file is in
 //! [`super::reverse_map`].
 
-use super::process::{ProcessId, Resident};
-use super::reverse_map::FileMapping;
+use super::mapping::FileMapping;
+use super::resident::Resident;
 use crate::memory::LruvecId;
 use crate::swap::window::SwapWindow;
+use crate::task::ProcessId;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::{FrameNumber, LockClass, Machine};
 use std::ops::Range;

@@ -8,95 +8,13 @@
 //! file), inside which no other lock is taken; after its release, each region's `page_table`. *Description*:
 //! mechanisms/reclaim, 1, 9, 12, 13; shared mappings are dirtied as in Linux 2.6.19 and later.
 
-use super::{Anonymous, Entry, Owners, ProcessId, Region};
+use super::{Anonymous, Entry, FileMapping, MapMode, Owners, ProcessId, Region};
 use crate::memory::{Flags, Owner};
 use crate::page_cache::{File, ReadPattern, ReadState};
 use crate::stat::Gauge;
-use machine::atomic::Ordering::{Acquire, Release};
+use machine::atomic::Ordering::Acquire;
 use machine::{FrameNumber, Func, Lock, LockClass, Machine, Step};
-use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
-
-/// The visibility of writes to a mapped file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sharing {
-    /// The mapping is shared: writes change the file's contents.
-    #[default]
-    Shared,
-    /// The mapping is private: a page that is written becomes an anonymous copy.
-    Private,
-}
-
-/// The properties of a mapping of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MapMode {
-    /// The visibility of writes through the mapping.
-    pub sharing: Sharing,
-    /// `true` if the mapping is a program's text, whose pages some kernels keep longer.
-    pub is_executable: bool,
-    /// The expected access pattern (`madvise`).
-    pub pattern: ReadPattern,
-}
-
-/// The part of a file that a region maps.
-pub struct FileMapping<M: Machine> {
-    /// The file that the region maps.
-    pub file: Arc<File<M>>,
-    /// The file's page at which the region begins.
-    pub first_page: u32,
-    /// The sharing, the executability and the expected access pattern of the mapping.
-    pub mode: MapMode,
-    /// State of the readahead that is started by faults on the mapping.
-    pub(crate) state: M::Lock<ReadState>,
-}
-
-impl<M: Machine> FileMapping<M> {
-    /// Returns the number of the region's page that maps page `index` of the file; `None` if the region, which has
-    /// `pages` pages, does not map this page of the file.
-    fn place(&self, index: u32, pages: u32) -> Option<u32> {
-        index.checked_sub(self.first_page).filter(|page| *page < pages)
-    }
-}
-
-/// The list of the regions that map a file. The list is replaced as a whole, so that it can be walked without a lock.
-type Mappers<M> = Arc<[Weak<Region<M>>]>;
-
-/// For each mapped file, by the file's number, the list of the regions that map it. The type is a map because few files
-/// are ever mapped.
-type MappersByFile<M> = BTreeMap<u32, Mappers<M>>;
-
-/// Number of locks for the lists of mappers. Files that were made one after the other have different locks, so tasks
-/// seldom compete for the same lock.
-const MAPPER_LOCKS: usize = 64;
-
-/// The regions that map each file.
-pub(super) struct FileMappers<M: Machine>(Box<[M::Lock<MappersByFile<M>>]>);
-
-impl<M: Machine> FileMappers<M> {
-    pub(super) fn new(machine: &M) -> Self {
-        Self((0..MAPPER_LOCKS).map(|_| machine.lock(LockClass::Other, BTreeMap::new())).collect())
-    }
-
-    fn of(&self, file: &File<M>) -> Mappers<M> {
-        let mappers = self.lock_of(file).lock().get(&file.id).cloned();
-        mappers.unwrap_or_else(|| Arc::new([]))
-    }
-
-    /// Replaces the list of the regions that map `file`. `change` gets the present list and returns the new one.
-    fn change(&self, file: &File<M>, change: impl FnOnce(&[Weak<Region<M>>]) -> Mappers<M>) {
-        let mut lists = self.lock_of(file).lock();
-        let mappers = change(lists.get(&file.id).map_or(&[], |mappers| mappers));
-        file.mapper_count.store(mappers.len() as u32, Release);
-        match mappers.is_empty() {
-            true => lists.remove(&file.id),
-            false => lists.insert(file.id, mappers),
-        };
-    }
-
-    fn lock_of(&self, file: &File<M>) -> &M::Lock<MappersByFile<M>> {
-        &self.0[file.id as usize % MAPPER_LOCKS]
-    }
-}
 
 /// A mapping that is removed while its folio moves to other frames, and is restored afterwards.
 pub(crate) struct TakenMapping<M: Machine> {

@@ -7,15 +7,12 @@
 //! Every field is an atomic, so that the table is shared without a lock; the comment on a field says which task may
 //! change it. *Description*: mechanisms/reclaim, 1.
 
-use super::group::GroupId;
+use super::group::id::GroupId;
 use super::list::Links;
 use super::zeroes::zeroes;
 use machine::atomic::{AtomicU16, AtomicU32, Ordering};
 use machine::{FrameNumber, IoError, Order, prefetch};
 use std::fmt;
-
-/// Largest number of frames: 2^30 (4 TiB), because a slot of an index has 30 bits for a frame's number.
-pub const FRAMES_MAX: u32 = 1 << 30;
 
 /// The state bits of a page, or of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]

@@ -3,8 +3,10 @@
 //! A page is on at most one list at a time, to which its one pair of links belongs. The table is the engine's frame
 //! table, or a smaller table in [`crate::lru::policy::replay`], which runs without an engine.
 
-use super::frame::FRAMES_MAX;
 use machine::FrameNumber;
+
+/// Largest number of frames: 2^30 (4 TiB), because a slot of an index has 30 bits for a frame's number.
+pub const FRAMES_MAX: u32 = 1 << 30;
 
 /// The value of a link that points to no page, at the end of a list or in an empty slot.
 pub const NO_FRAME: u32 = u32::MAX;

@@ -27,13 +27,13 @@ pub mod zone;
 
 pub use choices::Choices;
 pub use folio::{FOLIO_ORDER_MAX, Folio};
-pub use frame::{FRAMES_MAX, Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner, READERS_MAX};
+pub use frame::{Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner, READERS_MAX};
 pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
 pub use group::{GroupError, GroupEvent, GroupGauge, GroupId, Groups, KernelMemory, Limit, Subtree};
 pub use lent::Block;
-pub use list::{Links, List, NO_FRAME};
+pub use list::{FRAMES_MAX, Links, List, NO_FRAME};
 pub use map::{BlockMap, Use, ZoneMap};
 pub use per_cpu::Warmth;
 pub use watermark::{MarkRights, Marks};

@@ -10,16 +10,16 @@ mod options;
 mod pages;
 mod ranges;
 mod read;
+mod rounds;
 mod stream;
 mod sync;
-mod table;
+pub(crate) mod table;
 mod write;
 
 pub(crate) use open_file::OpenFile;
 pub use options::OpenOptions;
 pub use pages::PageVersion;
 pub use stream::FileStream;
-pub(crate) use table::Table;
 
 use crate::error::Error;
 use crate::machine::Host;

@@ -1,8 +1,8 @@
 //! [`OpenFile`]: a file that a memory has open. All handles of the file share a single `OpenFile`.
 
-use super::sync::Rounds;
+use super::rounds::Rounds;
 use crate::error::{Error, PAGES_MAX};
-use crate::group::Node;
+use crate::group::table::Node;
 use crate::machine::{Device, Host, Identity, InUse, Use, try_lock_file, try_share_file};
 use crate::shared::Shared;
 use engine::page_cache::File as Cached;

@@ -7,7 +7,7 @@
 //! *Locks*: the table's mutex is taken before the engine's lock of the tree of groups. No thread waits for an entrance
 //! while it holds the mutex.
 
-use super::GroupError;
+use super::error::GroupError;
 use crate::error::Error;
 use crate::machine::Host;
 use crossbeam_utils::CachePadded;

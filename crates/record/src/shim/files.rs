@@ -2,7 +2,6 @@
 //! each description.
 
 use crate::paths;
-use crate::real::{errno, set_errno};
 use crate::ring::{count, emit, emit_range, emit_text, is_borrowed, next_handle, ring};
 use crate::sys::{self, Stat};
 use crate::wire::{Blind, Kind, OpenText, flag};
@@ -65,15 +64,6 @@ static TOLD: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 /// The descriptor of a folder, and a path relative to this folder; the path is null if unknown.
 pub type Name = (c_int, *const c_char);
 const NAMELESS: Name = (sys::AT_FDCWD, std::ptr::null());
-
-/// Calls `hook`, and restores `errno` afterwards. Returns the result of `hook`.
-#[inline]
-pub fn quietly<T>(hook: impl FnOnce() -> T) -> T {
-    let before = errno();
-    let result = hook();
-    set_errno(before);
-    result
-}
 
 /// Notes that the process has forked, so that the child shares the file positions of all open files.
 pub fn note_fork() {

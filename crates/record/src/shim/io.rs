@@ -1,43 +1,15 @@
 //! Replaces the functions of libc that read, write and seek by file descriptor.
 
-use crate::files::{copied, look, quietly};
+use crate::files::{copied, look};
+use crate::hook::{quietly, replace};
 use crate::pages::{admit, admit_parts};
 use crate::real::real;
 use crate::ring::{count, emit, emit_range};
+use crate::sys::Part;
 use crate::wire::{Blind, Kind, advice};
 use std::ffi::{c_int, c_long, c_uint, c_void};
 
 type Buffer = *mut c_void;
-
-/// A part of a transfer with several buffers (`struct iovec`).
-#[repr(C)]
-pub struct Part {
-    pub base: Buffer,
-    pub len: usize,
-}
-
-/// Defines replacements for functions of libc. A pair of brackets holds the names of functions that have equal
-/// arguments and meaning, and share a hook. Each replacement calls the hook. Its first argument is a closure that calls
-/// libc's function, and the others are the arguments that the program passed.
-macro_rules! replace {
-    ($([$($name:ident),+] $arguments:tt -> $result:ty => $hook:expr;)+) => {
-        $($($crate::io::replace_one!($name $arguments -> $result => $hook);)+)+
-    };
-}
-pub(crate) use replace;
-
-/// Defines the replacement for one function of libc; see `replace`.
-macro_rules! replace_one {
-    ($name:ident ($($argument:ident: $type:ty),* $(,)?) -> $result:ty => $hook:expr) => {
-        #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($($argument: $type),*) -> $result {
-            let real = $crate::real::real!($name: unsafe extern "C" fn($($type),*) -> $result);
-            // SAFETY: the caller's promise to libc's function of this name, to which all is passed on.
-            ($hook)(&|| unsafe { real($($argument),*) }, $($argument),*)
-        }
-    };
-}
-pub(crate) use replace_one;
 
 /// Records a read at the file position of a descriptor.
 fn read_here(call: &dyn Fn() -> isize, fd: c_int) -> isize {

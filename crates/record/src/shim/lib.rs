@@ -3,8 +3,9 @@
 //! call did in a ring of memory that it shares with the recorder.
 //!
 //! - [`wire`]: the layout of the ring, known to both sides; [`ring`]: its writer.
-//! - [`files`]: what the descriptors of the process are; [`io`], [`names`], [`stdio`]: the calls about them; [`paths`]: the
-//!   folders that names are relative to.
+//! - [`hook`]: how a function is replaced.
+//! - [`files`]: what the descriptors of the process are; [`io`], [`names`], [`stdio`]: the calls about them;
+//!   [`paths`]: the folders that names are relative to.
 //! - [`maps`]: mapped files; [`pages`]: each touch of their pages, on request.
 //! - [`process`]: the start and end of processes; [`sys`] and [`real`]: system calls and functions of libc.
 //!
@@ -13,6 +14,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the functions are those of libc")]
 
 mod files;
+mod hook;
 mod io;
 mod maps;
 mod names;

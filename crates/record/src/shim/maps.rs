@@ -1,8 +1,8 @@
 //! Replaces the functions of libc that map files. Has the table of mappings: for each range of addresses, the mapped
 //! file and the offset in it.
 
-use crate::files::{look, quietly};
-use crate::io::replace;
+use crate::files::look;
+use crate::hook::{quietly, replace};
 use crate::pages;
 use crate::real::result;
 use crate::ring::{count, emit_range, ring};

@@ -1,15 +1,21 @@
-//! Replaces the functions of libc that open, rename, remove and truncate files by path.
+//! Replaces the functions of libc that open, rename, remove and truncate files by path, and those that open folders or
+//! change the working folder.
 
-use crate::files::{Name, O_TRUNC, forget_paths, opened, opened_as, quietly};
-use crate::io::replace;
+use crate::files::{Name, O_TRUNC, forget_paths, opened, opened_as};
+use crate::hook::{quietly, replace};
 use crate::pages::admit_text;
+use crate::paths;
 use crate::real::real;
 use crate::ring::{emit, emit_text, ring};
 use crate::sys::{self, AT_FDCWD, Stat};
 use crate::wire::{Kind, flag};
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 type Path = *const c_char;
+
+unsafe extern "C" {
+    fn dirfd(stream: *mut c_void) -> c_int;
+}
 
 /// Defines replacements for functions such as `open`, whose arguments are a path, flags and an optional mode. The mode
 /// is a variadic argument in C. On the supported processors it is passed like any other argument.
@@ -157,4 +163,40 @@ fn renames(call: &dyn Fn() -> c_int, folders: [c_int; 2], [old, new]: [Path; 2],
         });
     }
     result
+}
+
+fn forget_stream(stream: *mut c_void) {
+    if !stream.is_null() {
+        // SAFETY: the caller's stream.
+        paths::forget(unsafe { dirfd(stream) });
+    }
+}
+
+replace! {
+    [chdir](path: Path) -> c_int => |call: &dyn Fn() -> c_int, path| {
+        admit_text(path);
+        let result = call();
+        paths::forget(AT_FDCWD);
+        result
+    };
+    [fchdir](fd: c_int) -> c_int => |call: &dyn Fn() -> c_int, _| {
+        let result = call();
+        paths::forget(AT_FDCWD);
+        result
+    };
+    [chroot](path: Path) -> c_int => |call: &dyn Fn() -> c_int, _| {
+        let result = call();
+        paths::forget_all();
+        result
+    };
+    [opendir](path: Path) -> *mut c_void => |call: &dyn Fn() -> *mut c_void, path| {
+        admit_text(path);
+        let stream = call();
+        quietly(|| forget_stream(stream));
+        stream
+    };
+    [closedir](stream: *mut c_void) -> c_int => |call: &dyn Fn() -> c_int, stream| {
+        quietly(|| forget_stream(stream));
+        call()
+    };
 }

@@ -4,12 +4,11 @@
 //! handler records the access and opens the page: it restores the protection that the program chose. Only a limited
 //! number of pages may be open. Before an access would exceed the limit, the handler closes all open pages.
 
-use crate::files::quietly;
-use crate::io::{Part, replace};
+use crate::hook::{quietly, replace};
 use crate::maps::{Region, Table, lock, lock_in_handler, of_interest};
 use crate::real::real;
 use crate::ring::ring;
-use crate::sys;
+use crate::sys::{self, Part};
 use crate::wire::Kind;
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};

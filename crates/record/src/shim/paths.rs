@@ -1,9 +1,8 @@
 //! Remembers the paths of open folders. The path of a file that is opened in such a folder then needs no system call.
 
-use crate::io::replace;
 use crate::sys::{self, AT_FDCWD};
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Number of folders whose paths are kept. The first one is the working directory.
@@ -26,10 +25,6 @@ unsafe impl Sync for Folder {}
 static REMEMBERED: [Folder; FOLDERS] = [const {
     Folder { fd: AtomicI32::new(NONE), is_locked: AtomicBool::new(false), path: UnsafeCell::new(([0; PATH_MAX], 0)) }
 }; FOLDERS];
-
-unsafe extern "C" {
-    fn dirfd(stream: *mut c_void) -> c_int;
-}
 
 fn place(folder: c_int) -> &'static Folder {
     let at = if folder == AT_FDCWD { 0 } else { 1 + folder.unsigned_abs() as usize % (FOLDERS - 1) };
@@ -94,40 +89,4 @@ pub fn forget(fd: c_int) {
 /// Forgets the paths of all folders, because a rename may have changed them.
 pub fn forget_all() {
     REMEMBERED.iter().for_each(|folder| folder.fd.store(NONE, Ordering::Relaxed));
-}
-
-fn forget_stream(stream: *mut c_void) {
-    if !stream.is_null() {
-        // SAFETY: the caller's stream.
-        forget(unsafe { dirfd(stream) });
-    }
-}
-
-replace! {
-    [chdir](path: *const c_char) -> c_int => |call: &dyn Fn() -> c_int, path| {
-        crate::pages::admit_text(path);
-        let result = call();
-        forget(AT_FDCWD);
-        result
-    };
-    [fchdir](fd: c_int) -> c_int => |call: &dyn Fn() -> c_int, _| {
-        let result = call();
-        forget(AT_FDCWD);
-        result
-    };
-    [chroot](path: *const c_char) -> c_int => |call: &dyn Fn() -> c_int, _| {
-        let result = call();
-        forget_all();
-        result
-    };
-    [opendir](path: *const c_char) -> *mut c_void => |call: &dyn Fn() -> *mut c_void, path| {
-        crate::pages::admit_text(path);
-        let stream = call();
-        crate::files::quietly(|| forget_stream(stream));
-        stream
-    };
-    [closedir](stream: *mut c_void) -> c_int => |call: &dyn Fn() -> c_int, stream| {
-        crate::files::quietly(|| forget_stream(stream));
-        call()
-    };
 }

@@ -1,8 +1,8 @@
 //! Replaces the functions of libc that start and end processes, so that programs that this process starts are recorded,
 //! too.
 
-use crate::files::{catch_up_all, look, note_fork, quietly};
-use crate::io::replace;
+use crate::files::{catch_up_all, look, note_fork};
+use crate::hook::{quietly, replace};
 use crate::real::real;
 use crate::ring::{self, begin_process, emit, emit_text, is_borrowed, ring};
 use crate::wire::{Kind, flag};

@@ -3,8 +3,8 @@
 //! the bytes between the two positions were read or written. A call that the stream's buffer can serve does not move
 //! the position, and is not examined.
 
-use crate::files::{Description, O_APPEND, O_TRUNC, closing, look, opened, quietly};
-use crate::io::replace;
+use crate::files::{Description, O_APPEND, O_TRUNC, closing, look, opened};
+use crate::hook::{quietly, replace};
 use crate::pages::admit;
 use crate::real::real;
 use crate::ring::{emit, is_borrowed, ring};

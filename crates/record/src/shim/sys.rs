@@ -3,6 +3,13 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+/// A part of a transfer with several buffers (`struct iovec`).
+#[repr(C)]
+pub struct Part {
+    pub base: *mut c_void,
+    pub len: usize,
+}
+
 #[cfg(target_arch = "x86_64")]
 mod number {
     pub const CLOSE: usize = 3;

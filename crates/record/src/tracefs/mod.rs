@@ -12,8 +12,8 @@ mod kernel;
 mod layout;
 
 use crate::files::Files;
+use crate::options::Target;
 use crate::ring::now_ns;
-use crate::session::Target;
 use crate::source::{Sink, Source};
 use crate::tasks::Tasks;
 use buffer::Buffer;

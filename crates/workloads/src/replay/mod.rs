@@ -141,7 +141,7 @@ impl Workload for Replay {
         let of_tasks = shared.clone();
         let course = measure_tasks(system, &measured, &task_names, move |system, n, tally: &mut Tally| {
             if n as usize == depth {
-                return resident::hold(system, &of_tasks, tally);
+                return resident::hold(system, &of_tasks.loaded.resident, &of_tasks.followed, tally);
             }
             Worker::new(system, &of_tasks, n as usize).run(tally)
         })?;

@@ -1,6 +1,5 @@
 //! Memory that is no file: held as it was recorded.
 
-use super::worker::Shared;
 use crate::meter::Tally;
 use crate::system::{System, SystemError};
 use ::trace::{Metadata, PAGE_BYTES};
@@ -77,8 +76,12 @@ impl Followed {
 
 /// Holds anonymous memory as it was recorded, at the time of the trace to which the replaying tasks have come, until the
 /// measurement is over.
-pub(super) fn hold<S: System>(system: &S, shared: &Shared, tally: &Tally) -> Result<(), SystemError> {
-    let (course, followed) = (&shared.loaded.resident, &shared.followed);
+pub(super) fn hold<S: System>(
+    system: &S,
+    course: &Resident,
+    followed: &Followed,
+    tally: &Tally,
+) -> Result<(), SystemError> {
     let mut held: Vec<S::Region> = Vec::new();
     let (mut is_begun, mut touched) = (false, system.now());
     while !(system.is_killed() || is_begun && tally.is_over()) {

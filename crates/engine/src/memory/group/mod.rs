@@ -11,11 +11,13 @@
 //! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). If this
 //! number is 0, there is no [`Groups`], frames store no group, and nothing is charged.
 
+pub mod id;
 pub mod kernel;
 pub mod protection;
 pub mod stock;
 pub mod tree;
 
+pub use id::GroupId;
 pub use kernel::KernelMemory;
 pub use protection::Protection;
 pub use tree::{GroupError, Limit, Subtree};
@@ -28,22 +30,6 @@ use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Machine, PerCpu};
 use stock::Stock;
 use tree::Tree;
-
-/// The number of a memory control group.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupId(pub u16);
-
-impl GroupId {
-    /// The root group. It has all tasks and pages that belong to no other group.
-    pub const ROOT: Self = Self(0);
-
-    /// Returns whether this is the root group.
-    #[inline]
-    #[must_use]
-    pub const fn is_root(self) -> bool {
-        self.0 == 0
-    }
-}
 
 /// A kind of event that is counted for each memory control group (`memory.events`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
