@@ -17,9 +17,9 @@ has the value, and the source: a page and section of [docs/mechanisms](mechanism
 `highwater` has the value. If no kernel has a value, its last cell is empty. A value in *italics* is that of `2.6.23-rc5`, the kernel
 on which all others are built.
 
-The page is written from the declarations in `crates/engine/src/<section>/choices.rs` (that of `multigen` is in `lru/policy`).
-`highwater explain KEY` shows the text about a single key, and which kernel has which value. [add-a-kernel.md](add-a-kernel.md) shows
-how a kernel file is written, and how a choice is declared.\n";
+This page is generated from the declarations of the choices in `crates/engine/src/<section>/choices.rs` (for `multigen`: in
+`crates/engine/src/lru/policy/multigen`). `highwater explain KEY` shows the text about a single key, and which kernel has which
+value. [add-a-kernel.md](add-a-kernel.md) shows how a kernel file is written, and how a choice is declared.\n";
 
 #[test]
 fn the_page_of_choices_is_what_is_declared() {

@@ -6,10 +6,11 @@ choices! {
     /// Readahead, huge pages, khugepaged, the throttling of writers, and the lists that new pages join.
     [access]
 
-    /// Largest readahead window, KiB (`read_ahead_kb`). A window also takes at most a sixteenth of memory.
+    /// Size limit of a readahead window, in KiB (`read_ahead_kb`). A second limit is a sixteenth of memory.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
-    /// Readahead for a read that does not continue the last one, if the program has not announced its access pattern.
+    /// How much is read ahead when a read does not begin where the last one ended, and the program has not announced
+    /// its access pattern.
     readahead_history: ReadaheadHistory = Ignored, drawn 166 {
         /// The read is random: only the wanted pages are read.
         Ignored,
@@ -19,17 +20,18 @@ choices! {
         Contiguous,
     }
 
-    /// Order of the largest folio that readahead allocates. A window is filled with the largest aligned folios that
-    /// fit, for which a block is free, and that lie within the file (`mapping_set_large_folios`). With 0, readahead
-    /// allocates single pages.
+    /// Order of the largest folio that readahead allocates. With 0, readahead allocates single pages. Otherwise it
+    /// fills a window with folios that are as large as possible (`mapping_set_large_folios`). A folio is aligned, lies
+    /// within the window and within the file, and needs a free block of its order.
     file_folio_order: u32 = 0 in 0..=9, drawn 151: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
 
-    /// Order of the largest folio, below a huge page, that an anonymous fault allocates. The folio covers the largest
-    /// aligned range around the page for which a block is free, and in which no page was touched before
-    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). With 0, a fault allocates a single page.
+    /// Order of the largest folio that an anonymous fault allocates, apart from huge pages
+    /// (`transparent_hugepage/hugepages-<size>kB/enabled`). A fault takes the largest aligned range around the faulting
+    /// page that meets two conditions: no page of the range was touched before, and a free block of this size exists.
+    /// With 0, a fault allocates a single page.
     anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
 
-    /// Readahead for a missing page of a mapped file, if the program has not announced its access pattern.
+    /// What a fault on a mapped file reads ahead, if the program has not announced its access pattern.
     map_readahead: MapReadahead = SequentialOrAround, drawn 83 {
         /// Faults on consecutive pages are read ahead like consecutive reads; any other fault reads the pages around
         /// it.
@@ -91,11 +93,11 @@ choices! {
     /// (`khugepaged/scan_sleep_millisecs`).
     khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108, with "access.khugepaged" in ["on"]: [1, 20, 10000];
 
-    /// Sleep of khugepaged after it found no memory for a huge page, ms (`khugepaged/alloc_sleep_millisecs`).
+    /// How long khugepaged sleeps after it found no memory for a huge page, in ms (`khugepaged/alloc_sleep_millisecs`).
     khugepaged_alloc_sleep_ms: u64 = 60000 in 1..=86_400_000, drawn 109, with "access.khugepaged" in ["on"]: [1, 20, 60000];
 
-    /// Largest number of untouched pages that a range may have for khugepaged to make a huge page of it
-    /// (`khugepaged/max_ptes_none`).
+    /// Sysfs file `khugepaged/max_ptes_none`: khugepaged makes a huge page of a range only if at most this number of
+    /// its pages are untouched.
     khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110, with "access.khugepaged" in ["on"]: [0, 64, 511];
 
     /// The way in which a task is throttled if it dirties pages faster than the device writes them.

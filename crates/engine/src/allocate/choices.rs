@@ -3,7 +3,7 @@
 use crate::choice::choices;
 
 choices! {
-    /// The choice of a zone for a request, and the allocator's slow path.
+    /// How the allocator chooses a zone for a request, and what its slow path does.
     [allocate]
 
     /// States whether the dirty limit also applies to each zone by itself, when pages are allocated for writing.
@@ -14,8 +14,8 @@ choices! {
         Off,
     }
 
-    /// The time at which a request for the Normal zone may take memory from a pageblock of another migrate type, if the
-    /// zone has no free block of the request's own type. This matters only on a node that also has a DMA32 zone.
+    /// When a request for the Normal zone takes memory from a pageblock of another migrate type. It does so only if the
+    /// zone has no free block of the request's own type. The choice matters only on a node that also has a DMA32 zone.
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once, before the node's other zones are tried.
         AtOnce,
@@ -43,8 +43,9 @@ choices! {
         AllOrders,
     }
 
-    /// Requests of an order above 0 that fail without reclaim when compaction was deferred or contended. Compaction is
-    /// deferred after it has failed lately, and contended when it gave up because other tasks waited.
+    /// Which requests of an order above 0 fail without reclaim after compaction has made no block for them. This can
+    /// depend on the reason: compaction was deferred because it failed lately, or it was contended, which means that it
+    /// gave up because other tasks waited.
     compaction_give_up: CompactionGiveUp = Deferred, drawn 101 {
         /// Requests for a huge page for a fault (`__GFP_NO_KSWAPD`) fail without reclaim when compaction was deferred.
         Deferred,
@@ -57,7 +58,7 @@ choices! {
         Movable,
     }
 
-    /// States whether a request for a huge page for a fault wakes kswapd (`__GFP_NO_KSWAPD`).
+    /// Whether a page fault that requests a huge page wakes kswapd (`__GFP_NO_KSWAPD`).
     huge_wakes_kswapd: HugeWakesKswapd = No, drawn 102 {
         /// No: a fault's request for a huge page leaves kswapd asleep.
         No,
@@ -65,7 +66,7 @@ choices! {
         Yes,
     }
 
-    /// Behaviour of a task that has reclaimed and still gets no page.
+    /// What a task does if it has reclaimed and still gets no page.
     after_reclaim: AfterReclaim = Retries, drawn 79 {
         /// The task reclaims again.
         Retries,
@@ -73,7 +74,7 @@ choices! {
         DrainsPerCpu,
     }
 
-    /// Behaviour of a task before it reclaims again, if its last reclaim freed nothing and waited for no write.
+    /// What a task does after a reclaim that freed nothing and waited for no write, before the task reclaims again.
     fruitless_reclaim: FruitlessReclaim = Repeats, drawn 145 {
         /// The task reclaims again at once, and finds only the pages that are on the lists.
         Repeats,
@@ -94,7 +95,7 @@ choices! {
         None,
     }
 
-    /// First step of a task after it has waited between two reclaims.
+    /// What an allocating task does first after it has waited between two reclaims.
     after_wait: AfterWait = Reclaims, drawn 81 {
         /// The task reclaims again, even if other tasks have freed enough meanwhile.
         Reclaims,
@@ -102,7 +103,8 @@ choices! {
         TriesFirst,
     }
 
-    /// States whether a node remembers for up to a second which zones were found full, on machines with several nodes.
+    /// Whether a node of a machine with several nodes remembers which zones requests have found full. It forgets them
+    /// after at most a second.
     zonelist_cache: ZonelistCacheUse = Kept, drawn 91, unless "memory nodes" in ["1"] {
         /// Yes. A request skips each zone that was found full, except its first zone. It tries the skipped zones only
         /// if no other zone has room.

@@ -6,15 +6,15 @@ choices! {
     /// The requests for which compaction is tried, and the work of its scanners.
     [compact]
 
-    /// Sysctl `extfrag_threshold`, 0 to 1000. If the fragmentation index of a zone is from 0 to this value, a failed
-    /// allocation is attributed to lack of memory, not to fragmentation, and compaction is skipped.
+    /// Sysctl `extfrag_threshold`, 0 to 1000. Compaction skips a zone whose fragmentation index is not negative and not
+    /// above this value: lack of memory counts as the cause of a failed allocation there, not fragmentation.
     extfrag_threshold: i64 = 500 in 0..=1000, drawn 33: [0, 500, 1000];
 
     /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures of compaction, at most 2^n - 1 attempts in a row are skipped,
     /// where n is this value.
     max_defer_shift: u8 = 6 in 0..=31, drawn 34: [0, 6];
 
-    /// The scanners that a run of compaction has. A run without scanners moves no pages.
+    /// States whether a run of compaction has scanners. A run without scanners moves no pages.
     scanners: Scanners = None, drawn 92 {
         /// No scanners: a run moves no pages and ends at once, even if it would be worth trying.
         None,
@@ -33,7 +33,7 @@ choices! {
         AsyncFirst,
     }
 
-    /// Behaviour of a run of compaction while other tasks wait for its locks or its CPU.
+    /// What a run of compaction does when other tasks wait for its locks or its CPU.
     contention: Contention = Held, drawn 94 {
         /// The run holds the LRU lock for a whole pageblock, and the zone's lock for a whole search.
         Held,
@@ -47,8 +47,8 @@ choices! {
         EndsRun,
     }
 
-    /// Places at which the scanners start in a run of compaction for a request. A run over the whole zone starts at the
-    /// ends of the zone.
+    /// Places at which the two scanners start when a run of compaction is made for a request. In a run over the whole
+    /// zone they always start at the ends of the zone.
     start: Start = Ends, drawn 95 {
         /// Each of the two scanners starts at its own end of the zone.
         Ends,
@@ -67,7 +67,7 @@ choices! {
         CachedBoth,
     }
 
-    /// Behaviour of a run of compaction that finds no free pages to which it could move the pages that it took.
+    /// What a run of compaction does when it has isolated pages and finds no free pages to which it can move them.
     no_targets: NoTargets = GoesOn, drawn 96 {
         /// The run continues until the scanners meet.
         GoesOn,
@@ -75,11 +75,11 @@ choices! {
         EndsRun,
     }
 
-    /// Behaviour of a run of compaction in a zone that already has a block of the wanted order.
+    /// What compaction does if the zone already has a free block of the requested order.
     block_there: BlockThere = Compacts, drawn 97 {
-        /// The run compacts.
+        /// It compacts the zone.
         Compacts,
-        /// The run ends before any work, as a partial success.
+        /// It ends at once, as a partial success.
         Partial,
     }
 
@@ -100,7 +100,8 @@ choices! {
         WaitingRuns,
     }
 
-    /// States whether deferral of compaction ends once kswapd's compaction has given a zone a block.
+    /// States whether deferred compaction of a zone is allowed again as soon as kswapd's compaction has made a block of
+    /// the wanted order there. Compaction is deferred after failures.
     kswapd_ends_deferral: KswapdEndsDeferral = Yes, drawn 103 {
         /// Yes: compaction is not skipped for the next request.
         Yes,
@@ -109,8 +110,8 @@ choices! {
         No,
     }
 
-    /// Treatment of large folios by a run of compaction. Folios as large as a pageblock, and so huge pages, always
-    /// stay: moving one makes no larger block.
+    /// Treatment of large folios by a run of compaction. A folio that is at least as large as a pageblock, such as a
+    /// huge page, is never moved, because moving it would not make a larger free block.
     folios: Folios = PassedBy, drawn 121, with "compact.scanners" in ["both"] {
         /// Folios stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
         PassedBy,
@@ -120,7 +121,7 @@ choices! {
         Moved,
     }
 
-    /// The time at which a run of compaction takes the block that it made for its request, before another task can.
+    /// When a run of compaction takes the block that it has made for its request, so that no other task can take it.
     capture: Capture = Never, drawn 100 {
         /// Never: the block goes to the free lists first.
         Never,

@@ -33,7 +33,8 @@ choices! {
     /// Number of pages in one batch (`PAGEVEC_SIZE`), at least 1.
     batch: u32 = 14 in 1..=64, drawn 8: [1, 2, 14, 31, 64];
 
-    /// Time at which a list is chosen for a page that waits in a batch to be added to a list.
+    /// A new page waits in a batch before it is added to an LRU list. This choice says when the kernel decides to which
+    /// list the page goes.
     list_choice: ListChoice = AtAdd, drawn 9, unless "lru.policy" in ["multigen"] {
         /// When the page is put into the batch. There is one batch for each list.
         AtAdd,
@@ -41,7 +42,7 @@ choices! {
         AtFlush,
     }
 
-    /// Effect of a second access on a page that still waits in a batch to be added to a list.
+    /// What a second access does to a page that still waits in a batch, before the batch adds it to a list.
     accessed_in_batch: AccessedInBatch = Ignored, drawn 10, with "lru.activation" in ["on-second-access"] {
         /// No effect: the page stays inactive and referenced.
         Ignored,
@@ -50,7 +51,7 @@ choices! {
         Obeyed,
     }
 
-    /// Time at which a batch of pages that are to be added to lists is flushed.
+    /// When the batch of pages that wait to be added to LRU lists is flushed.
     add_flush: AddFlush = WhenFilled, drawn 11 {
         /// The batch is flushed when a page fills it. The flush includes this page.
         WhenFilled,
@@ -59,7 +60,7 @@ choices! {
         WhenFull,
     }
 
-    /// The way in which pages go to the tail of the inactive list when their writeback ends.
+    /// How a page moves to the tail of the inactive list when its writeback ends.
     rotation: Rotation = OneByOne, drawn 12 {
         /// One by one, each under the LRU lock, when the write completes.
         OneByOne,
@@ -71,7 +72,7 @@ choices! {
         Batched,
     }
 
-    /// Time at which a file page that is used again becomes active.
+    /// When a file page that is used a second time becomes active: at this use, or later.
     activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
         /// A page becomes active at its second access, which moves it to the active list under the LRU lock, at once or
         /// through a batch (`activation_batch`). Active pages become inactive in the order in which they became active,
@@ -82,15 +83,16 @@ choices! {
         AtScan,
     }
 
-    /// The way in which a page becomes active at its second access.
+    /// Whether a page moves to the active list at once when its second access activates it.
     activation_batch: ActivationBatch = OneByOne, drawn 14 {
-        /// The page becomes active at once, under the LRU lock.
+        /// Yes: the task that accesses the page takes the LRU lock and moves the page.
         OneByOne,
-        /// Through a batch of the CPU. Until the batch is full, the page stays where it is on the inactive list.
+        /// No: the page waits in a batch of the CPU. Until the batch is full, the page stays at its place on the
+        /// inactive list.
         Batched,
     }
 
-    /// How often the LRU lock is released while pages go back to their lists.
+    /// How often reclaim releases the LRU lock while it puts isolated pages back on their lists.
     putback: Putback = InBatches, drawn 6, unless "lru.policy" in ["multigen"] {
         /// The lock is released after each batch of pages (`lru.batch`), to drop the references that isolation took.
         InBatches,
@@ -98,7 +100,8 @@ choices! {
         AtOnce,
     }
 
-    /// The pages that go on a list when a task reads them. Pages that are read ahead always go on a list.
+    /// Which pages go on an LRU list after a task has read them from the disk. Pages that are read ahead always go on a
+    /// list.
     admission: Admission = Always, drawn 15, unless "lru.policy" in ["multigen"] {
         /// All pages that a task reads go on a list.
         Always,
@@ -112,10 +115,10 @@ choices! {
         ByRefault,
     }
 
-    /// The trace that a reclaimed page leaves, and the list that the page joins when it comes back. Applies only with
-    /// `admission = "always"`, because `admission = "by-refault"` leaves shadows of its own.
+    /// Whether a reclaimed page leaves a shadow entry, and which list the page joins if it is read again. This choice
+    /// applies only with `admission = "always"`, because `admission = "by-refault"` leaves shadow entries of its own.
     refault: Refault = Ignored, drawn 112, with "lru.admission" in ["always"] {
-        /// No trace: a page that comes back counts as new.
+        /// No shadow entry: a page that is read again counts as new.
         Ignored,
         /// A shadow, which records when the page left. File pages and anonymous pages that go to swap leave a shadow. A
         /// page that comes back joins the active list if its refault distance is at most the size of the workingset:
@@ -124,10 +127,10 @@ choices! {
         ByWorkingset,
     }
 
-    /// How soon reclaim sees changes of two counts: the pages that refaulted and became active (`active_scan =
-    /// "when-low-or-refaulted"`), and the pages on each active and inactive list. By these counts reclaim decides
-    /// whether active pages become inactive, and whether pages that come back become active (`refault =
-    /// "by-workingset"`).
+    /// How soon reclaim sees changes of the counters of cgroups. It uses two kinds of them: the number of refaulted
+    /// pages that became active, and the number of pages on each active and inactive list. With these numbers it
+    /// decides whether active pages become inactive (`active_scan = "when-low-or-refaulted"`), and whether pages that
+    /// come back become active (`refault = "by-workingset"`).
     cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
         /// Reclaim sees each change at once.
         AtOnce,
@@ -153,8 +156,8 @@ choices! {
         ByIoAndRotation,
     }
 
-    /// Number of inactive pages of a family (anonymous pages, or file pages) below which active pages of the family
-    /// become inactive.
+    /// Smallest number of inactive pages of a family (anonymous or file pages). If there are fewer, reclaim deactivates
+    /// pages of the family.
     inactive_ratio: InactiveRatio = OfZone, drawn 114, unless "lru.policy" in ["multigen"] {
         /// For file pages, the limit is the number of active file pages. For anonymous pages, the limit is the number
         /// of active anonymous pages divided by isqrt(10 × size of the zones in GiB).
@@ -164,7 +167,7 @@ choices! {
         OfFamily,
     }
 
-    /// Condition under which only anonymous pages are scanned, because almost no file pages are left.
+    /// When so few file pages are left that reclaim scans only anonymous pages.
     few_files: FewFiles = ScansAnon, drawn 115, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// File pages and free pages together are no more than the high marks.
         ScansAnon,
@@ -174,7 +177,7 @@ choices! {
         ScansInactiveAnon,
     }
 
-    /// Point at which a scan of a zone ends before it reaches its targets.
+    /// Whether a scan of a zone ends before it has scanned all pages that it should scan, its targets.
     early_exit: EarlyExit = Never, drawn 37, unless "lru.policy" in ["multigen"] {
         /// A scan never ends early: it reaches all its targets, even if the task needs only one page.
         Never,
@@ -189,7 +192,8 @@ choices! {
         ProportionalOfBoth,
     }
 
-    /// The division of scanning between anonymous and file pages at priority 0, at which reclaim scans whole lists.
+    /// How scanning is divided between anonymous and file pages at priority 0. At this priority reclaim scans whole
+    /// lists.
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// No division: anonymous and file pages are both scanned in full, whatever this costs.
         Equal,
@@ -197,7 +201,7 @@ choices! {
         Fraction,
     }
 
-    /// Condition under which only file pages are scanned, because there are enough inactive ones.
+    /// When reclaim scans only file pages, because enough file pages are inactive.
     file_only: FileOnly = Never, drawn 61, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// There is no such condition: anonymous and file pages are both scanned, in proportion to the recent success
         /// of scanning each kind.
@@ -209,7 +213,8 @@ choices! {
         WhileInactiveIsScanned,
     }
 
-    /// Treatment of a list's scan target that is smaller than a cluster (32 pages).
+    /// What reclaim does if it is to scan fewer pages of a list than a cluster (32 pages). The number of pages that it
+    /// is to scan is the *target*.
     small_targets: SmallTargets = SavedAndOne, drawn 62, unless "lru.policy" in ["multigen"] {
         /// At each scan, the target plus one page is added to a saved sum. The list is scanned when the sum reaches a
         /// cluster. So even a list that is too small for its priority is scanned in the end.
@@ -221,8 +226,8 @@ choices! {
         AsTheyAre,
     }
 
-    /// The way in which kswapd scans a list that is too small for the priority, in a zone that counts as hopeless
-    /// (`reclaim.hopeless`).
+    /// How kswapd scans a small list of a zone that counts as hopeless (`reclaim.hopeless`). A list is small if its
+    /// scan target, its length shifted right by the priority, is 0.
     hopeless_scan: HopelessScan = LikeOthers, drawn 63, unless "lru.policy" in ["multigen"] {
         /// Kswapd scans the list as in all other zones.
         LikeOthers,
@@ -230,7 +235,7 @@ choices! {
         ACluster,
     }
 
-    /// The weights of anonymous and file pages (`anon_prio`, `file_prio`), derived from `swappiness`.
+    /// How the weights of anonymous pages and of file pages (`anon_prio`, `file_prio`) are computed from `swappiness`.
     family_weights: FamilyWeights = AndOne, drawn 64, with "lru.family_balance" in ["by-rotation"], unless "lru.policy" in ["multigen"] {
         /// The weights are swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with
         /// swappiness 0.
@@ -274,8 +279,8 @@ choices! {
         SecondUse,
     }
 
-    /// Treatment of a file page that is not marked as referenced, and that two mappings have touched since the last
-    /// scan.
+    /// What reclaim does with an inactive file page if two mappings have touched it since the last scan, and its
+    /// referenced flag is not set.
     mapped_twice: MappedTwice = Keep, drawn 60, unless "lru.policy" in ["multigen"] {
         /// The page makes another round of the inactive list, as if one mapping had touched it.
         Keep,
@@ -283,7 +288,8 @@ choices! {
         Activate,
     }
 
-    /// The place of an inactive page that reclaim meets under writeback, or leaves to the flusher.
+    /// The list to which reclaim moves an inactive page that it cannot free yet, because the page is under writeback or
+    /// because reclaim leaves the write to the flusher.
     unwritten_pages: UnwrittenPages = StayInactive, drawn 116 {
         /// The page goes to the head of the inactive list.
         StayInactive,
@@ -303,7 +309,7 @@ choices! {
         Eighth,
     }
 
-    /// The sleep of a reclaimer while too many pages of a list are isolated.
+    /// How a reclaimer sleeps if too many pages of a list are isolated.
     isolated_wait: IsolatedWait = CongestionWait, drawn 69 {
         /// The reclaimer sleeps until a congested device queue has room, at most 100 ms.
         CongestionWait,

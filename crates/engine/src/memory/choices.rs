@@ -38,11 +38,11 @@ choices! {
     /// watermark from the low one, in ten-thousandths of a zone. With 0, `mark_distance` alone decides.
     watermark_scale_factor: u64 = 0 in 0..=3000, drawn 111: [0, 10, 1000];
 
-    /// Sysctl `watermark_boost_factor`: a zone's low mark rises by a pageblock when a request takes a part of a
-    /// pageblock of another migrate type (`watermark_boost_by` says which requests count). The value limits the rise:
-    /// it is at most this many ten-thousandths of the high mark, or one pageblock if that is more. Kswapd reclaims as
-    /// many pages as the mark has risen by, without writing or swapping, and compacts memory; then the mark falls
-    /// again. With 0, marks never rise. Zones of less than four pageblocks have no boost.
+    /// Sysctl `watermark_boost_factor`. When a request takes a part of a pageblock of another migrate type, the zone's
+    /// low watermark rises by the size of a pageblock (`watermark_boost_by` says which requests count). The value, in
+    /// ten-thousandths of the high watermark, limits the total rise. A rise of one pageblock is always allowed. Kswapd
+    /// reclaims as many pages as the watermark has risen by, without writing or swapping, and compacts memory. Then the
+    /// watermark falls again. With 0, it never rises. Zones of less than four pageblocks have no boost.
     watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
 
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: each of these zones keeps some of its pages from
@@ -51,8 +51,8 @@ choices! {
     lowmem_reserve_ratio: [u64; 3] = [256, 256, 32] in 1..=i64::MAX, drawn 2:
         [[256, 256, 32], [1, 1, 1], [32, 32, 32]];
 
-    /// The requests that raise a zone's low mark (`watermark_boost_factor`). Only requests that take a part of a
-    /// pageblock of another migrate type can do so.
+    /// Which requests raise a zone's low watermark (`watermark_boost_factor`). A request can raise it only if it takes
+    /// a part of a pageblock of another migrate type.
     watermark_boost_by: WatermarkBoostBy = EachFallback, drawn 146, unless "memory.watermark_boost_factor" in ["0"] {
         /// The low mark rises at every request that takes a part of a pageblock of another migrate type.
         EachFallback,
@@ -61,9 +61,9 @@ choices! {
         Claim,
     }
 
-    /// Requests that may claim a pageblock of another migrate type when they take a part of it. A claim moves all free
-    /// blocks of the pageblock to the lists of the request's type. If at least half of the pageblock is free, the
-    /// pageblock itself changes to this type, too.
+    /// A request that takes free pages from a pageblock of another migrate type may be allowed to claim the pageblock.
+    /// This choice says which requests are. A claim moves all free blocks of the pageblock to the lists of the
+    /// request's type. If at least half of the pageblock is free, the pageblock itself changes to this type, too.
     pageblock_claim: PageblockClaim = ForReclaimable, drawn 147 {
         /// Requests for reclaimable pages, and requests for other pages that take the part from a free block of order 4
         /// or more.
@@ -73,11 +73,11 @@ choices! {
         ForUnmovable,
     }
 
-    /// Largest number of pageblocks of a zone that are set aside for requests that find no other free block
+    /// How many pageblocks each zone reserves, at most, for requests that find no other free block
     /// (`MIGRATE_RESERVE`).
     reserve_pageblocks: u64 = 2 in 0..=2, drawn 149: [0, 2];
 
-    /// Number of pages that a CPU's lists of single pages may hold.
+    /// How many free pages the lists of single pages of a CPU (per-CPU lists) can hold for a zone.
     per_cpu_size: PerCpuSize = SixBatches, drawn 158 {
         /// A CPU's lists hold six batches, each of at most 31 pages.
         SixBatches,
@@ -93,7 +93,7 @@ choices! {
         Tuned,
     }
 
-    /// The list that gets the rest of a block, after a request of another migrate type took a part of it.
+    /// The free list that gets the rest of a block when a request of another migrate type takes a part of the block.
     fallback_remainder: FallbackRemainder = DonorList, drawn 3 {
         /// The list that the block came from, so that only the part that was taken mixes types.
         DonorList,
@@ -101,8 +101,9 @@ choices! {
         RequestList,
     }
 
-    /// The unit, a zone or a node, that owns the LRU lists, their lock, and the state that reclaim keeps about the
-    /// lists: whether they are congested, how many pages were scanned, and whether all pages are unreclaimable.
+    /// States whether each zone or each node has its own LRU lists. The same unit has the lock of the lists and the
+    /// state that reclaim keeps about them: whether they are congested, how many pages were scanned, and whether all
+    /// pages are unreclaimable.
     lruvec_of: LruvecOf = Zone, drawn 89 {
         /// Each zone has an lruvec.
         Zone,

@@ -60,7 +60,7 @@ choices! {
         Never,
     }
 
-    /// The time at which the pages that reclaim writes go to their device.
+    /// When reclaim sends the pages that it writes to their device.
     written_pages: WrittenPages = AtOnce, drawn 155 {
         /// Each page goes to its device at once.
         AtOnce,
@@ -92,9 +92,8 @@ choices! {
         All,
     }
 
-    /// The time at which reclaim looks at the state of the pages of a scanned list, to count those that are dirty or
-    /// under writeback. These counts decide whether a zone is marked as congested, full of dirty pages or full of pages
-    /// under writeback.
+    /// When reclaim counts the dirty pages and the pages under writeback among the pages that it has isolated. By these
+    /// counts it marks a zone as congested, as full of dirty pages, or as full of pages under writeback.
     dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
         /// Each dirty page, file or anonymous, is counted by its state when reclaim decides whether to write the page.
         AtWrite,
@@ -172,7 +171,7 @@ choices! {
         AnyUsableZone,
     }
 
-    /// What kswapd does after a node is balanced for a request of an order above 0.
+    /// What kswapd checks when it has balanced a node for a request of an order above 0.
     order_zero_check: OrderZeroCheck = LeftOut, drawn 51 {
         /// Kswapd checks that every zone is above its high mark for single pages, and continues for the zones that are
         /// not.
@@ -235,7 +234,7 @@ choices! {
         Always,
     }
 
-    /// The wait of kswapd below priority 10, after a pass that freed little.
+    /// States whether kswapd waits between two passes over a node at priorities below 10.
     kswapd_nap: KswapdNap = Always, drawn 56 {
         /// Kswapd waits until a congested queue has room, at most 100 ms, however few pages are free.
         Always,
@@ -270,7 +269,7 @@ choices! {
         Never,
     }
 
-    /// States whether reclaim for an order above 0 follows the needs of compaction.
+    /// States whether reclaim for an order above 0 frees as many pages as compaction needs before it can begin.
     for_compaction: ForCompaction = Ignored, drawn 59 {
         /// No: reclaim ends when a cluster (32 pages) was freed.
         Ignored,
@@ -291,8 +290,8 @@ choices! {
         OnSight,
     }
 
-    /// States whether the page-cache pages of an inode count as reclaimed if they are freed because a shrinker drops
-    /// the inode.
+    /// When a shrinker drops an inode, the page-cache pages of the inode are freed. This choice states whether these
+    /// pages count as reclaimed.
     stolen_pages: StolenPages = NotCounted, drawn 66 {
         /// No, only the freed slab pages count: kswapd's priority falls as if no page had been freed.
         NotCounted,
@@ -309,14 +308,16 @@ choices! {
         Damped,
     }
 
-    /// Largest number of tasks that reclaim directly at a time; 0 for any number. Other tasks wait until one of them
-    /// has finished, or until pages are free. Requests that may fail (`__GFP_NORETRY`) fail instead of waiting. The
-    /// limit does not apply to kernel tasks; to requests of an order above 0, which single pages do not serve; and to
-    /// callers that may not enter the file system or do I/O, because others may wait for them.
+    /// Largest number of tasks that do direct reclaim at the same time; 0 means no limit. Other tasks wait until one of
+    /// these tasks has finished, or until pages are free. Requests that may fail (`__GFP_NORETRY`) fail instead of
+    /// waiting. Three kinds of requests are exempt from the limit. The first are requests by kernel tasks. The second
+    /// are requests of an order above 0, because the wait ends as soon as single pages are free. The third are requests
+    /// whose task may not enter the file system or do I/O, because other tasks may wait for this task.
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
-    /// If this number is N, the limit `direct_reclaimers` is raised to one task for every N CPUs, unless it is already
-    /// higher. 0 leaves the limit as it is. The number has no effect if `direct_reclaimers` is 0.
+    /// Number of CPUs for each task that may reclaim directly. For example, with the value 4, four tasks may do so at a
+    /// time on a machine with 16 CPUs, even if the limit `direct_reclaimers` is lower. With 0, `direct_reclaimers`
+    /// alone is the limit. If `direct_reclaimers` is 0, there is no limit, and this number has no effect.
     cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144, unless "reclaim.direct_reclaimers" in ["0"]: [0, 1, 4];
 
     /// The way in which kswapd falls asleep.
@@ -335,7 +336,7 @@ choices! {
         GivenUp,
     }
 
-    /// The wait of reclaim while too many pages are under writeback: more than 1.1 times the dirty limit.
+    /// How reclaim waits while too many pages are under writeback. The limit is 1.1 times the dirty limit.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
         /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
         /// system or do I/O wait once after every zone, at most 100 ms, whether or not the limit is exceeded.
@@ -349,9 +350,9 @@ choices! {
         Never,
     }
 
-    /// Pages that a task reclaims on its own node before it takes memory of another node (`vm.zone_reclaim_mode`): 0
-    /// for none, or the sum of 1 (clean, unmapped pages of files), 2 (dirty pages of files, which the task writes) and
-    /// 4 (mapped pages and anonymous ones, which go to swap).
+    /// Sysctl `vm.zone_reclaim_mode`: whether a task reclaims pages of its own node before it takes memory of another
+    /// node. With 0 it does not. With 1 it reclaims clean, unmapped pages of files. Add 2 if it also writes dirty pages
+    /// of files. Add 4 if it also unmaps mapped pages and swaps out anonymous pages.
     zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90, unless "memory nodes" in ["1"]: [0, 1, 7];
 
     /// The unit that kswapd shrinks in a pass. The value `node` works only with `kswapd_priority = "by-scan-volume"`.
@@ -392,7 +393,7 @@ choices! {
         ByFailures,
     }
 
-    /// The progress after which kswapd's failures are counted from 0 again. It is used only with
+    /// How much reclaim must achieve before the count of kswapd's failures returns to 0. The choice is used only with
     /// `hopeless = "by-failures"`.
     failures_reset: FailuresReset = AnyProgress, drawn 162 {
         /// Failures are counted anew after any reclaim of the node's pages that frees a page, even the reclaim of a
@@ -403,9 +404,10 @@ choices! {
         Balanced,
     }
 
-    /// The counters of the pages that a reclaim for one control group scans and frees.
+    /// Which counters include the pages that a reclaim for one control group scans and frees.
     group_counts: GroupCounts = GroupsAlone, drawn 167 {
-        /// `pgscan` and `pgsteal` in `memory.stat` of the groups. Those of /proc/vmstat lack these pages.
+        /// `pgscan` and `pgsteal` in `memory.stat` of the groups. The counters of /proc/vmstat do not include these
+        /// pages.
         GroupsAlone,
         /// `pgscan` and `pgsteal` in `memory.stat` of the groups, and `pgscan_direct` and `pgsteal_direct` in
         /// /proc/vmstat.

@@ -6,7 +6,7 @@ choices! {
     /// Storage of kernel objects.
     [slab]
 
-    /// Number of pages that a cache of kernel objects takes at once.
+    /// Number of pages that a slab cache (a cache of kernel objects) requests from the page allocator at a time.
     order: SlabOrder = SinglePages, drawn 28 {
         /// One page.
         SinglePages,

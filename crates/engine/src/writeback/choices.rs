@@ -6,25 +6,26 @@ choices! {
     /// Dirty limits, the flusher, failed writes.
     [writeback]
 
-    /// Sysctl `dirty_ratio`: the part of dirtyable memory, percent, at which writers are throttled.
+    /// Sysctl `dirty_ratio`: writers are throttled when this percentage of dirtyable memory is dirty.
     dirty_ratio: u64 = 10 in 0..=100, drawn 16: [2, 20, 60];
 
-    /// Sysctl `dirty_background_ratio`: the part of dirtyable memory, percent, at which the flusher starts.
+    /// Sysctl `dirty_background_ratio`: the flusher starts when this percentage of dirtyable memory is dirty.
     dirty_background_ratio: u64 = 5 in 0..=100, drawn 17, with "writeback.dirty_background_bytes" in ["0"]: [1, 10, 50];
 
-    /// Sysctl `dirty_bytes`: bytes at which writers are throttled, in place of `dirty_ratio`. 0 uses `dirty_ratio`.
+    /// Sysctl `dirty_bytes`: writers are throttled when this number of bytes is dirty. With 0, `dirty_ratio` is the
+    /// limit instead.
     dirty_bytes: u64 = 0 in 0..=1 << 60, drawn 18: [0, 262144, 4194304];
 
-    /// Sysctl `dirty_background_bytes`: bytes at which the flusher starts, in place of `dirty_background_ratio`. 0 uses
-    /// `dirty_background_ratio`.
+    /// Sysctl `dirty_background_bytes`: the flusher starts when this number of bytes is dirty. With 0,
+    /// `dirty_background_ratio` is the limit instead.
     dirty_background_bytes: u64 = 0 in 0..=1 << 60, drawn 19: [0, 65536, 2097152];
 
-    /// Sysctl `dirty_expire_centisecs` in milliseconds: age at which a dirty file is written even below the dirty
-    /// limits.
+    /// Sysctl `dirty_expire_centisecs` in milliseconds. When a file has been dirty for this time, the flusher writes
+    /// it, even if no dirty limit is reached.
     dirty_expire_ms: u64 = 30_000 in 0..=1 << 40, drawn 20: [10, 1000, 30000];
 
-    /// Sysctl `dirty_writeback_centisecs` in milliseconds: interval at which the flusher looks for old files. 0 means
-    /// never.
+    /// Sysctl `dirty_writeback_centisecs`: the interval, in milliseconds, at which the flusher looks for files that
+    /// have been dirty for long. With 0 it never looks.
     dirty_writeback_ms: u64 = 5_000 in 0..=1 << 40, drawn 21: [10, 500, 5000];
 
     /// States whether pages that are being written to swap count for the dirty limits.
@@ -35,7 +36,7 @@ choices! {
         Ignored,
     }
 
-    /// The pages to which the ratios of the dirty limits refer (dirtyable memory).
+    /// What counts as dirtyable memory. The dirty limits are percentages of this memory.
     dirtyable: Dirtyable = All, drawn 24 {
         /// All pages that are free or reclaimable.
         All,
@@ -76,8 +77,8 @@ choices! {
     /// Number of pages of a file that the flusher writes before it goes on to the next file.
     chunk: WritebackChunk = Fixed, drawn 29 {
         /// The flusher writes at a time as many pages of a file as the device writes in half a second, but at most an
-        /// eighth of the dirty limit and at most the pages that are left to write, raised to the next larger multiple of
-        /// 1024.
+        /// eighth of the dirty limit and at most the pages that are left to write, raised to the next larger multiple
+        /// of 1024.
         ByBandwidth,
         /// The flusher writes 1024 pages of a file at a time.
         Fixed,
@@ -92,7 +93,7 @@ choices! {
         KeepDirty,
     }
 
-    /// Treatment of a file page that a task changes while the page is written to its device.
+    /// What happens when a task wants to change a file page while the page is being written to its device.
     stable_pages: StablePages = No, drawn 32 {
         /// The task changes the page at once. A write may also begin while a task changes the page. The device may get
         /// a mixture of old and new bytes. The page is then dirty again and is written once more.

@@ -19,16 +19,17 @@ choices! {
         Activates,
     }
 
-    /// The use through a file that marks a page as part of the workingset.
+    /// After how many uses through a file descriptor a page gets the workingset flag.
     use_marks: UseMarks = WorkingsetSecond, drawn 124 {
-        /// The second use marks the page.
+        /// After the second use.
         WorkingsetSecond,
-        /// The fifth use marks the page.
+        /// After the fifth use.
         WorkingsetFifth,
     }
 
-    /// State of pages that a page fault brings into memory. These are anonymous pages and, unless the task goes through
-    /// the mapping in order, file pages: the faulting page and the pages that are read beside it.
+    /// In which state a page joins the generations if a page fault brings it into memory. The choice is about anonymous
+    /// pages, and about file pages: the faulting page and the pages that are read beside it. It does not apply to file
+    /// pages if the task goes through the mapping in order.
     faulted: Faulted = Active, drawn 157 {
         /// The pages are active.
         Active,
@@ -36,8 +37,8 @@ choices! {
         UsedOnce,
     }
 
-    /// Treatment of a page at the tail of its list whose count of uses has reached the maximum. With `protected` and
-    /// `lifted`, the refault rate of the page's tier has no effect.
+    /// What reclaim does with a page at the tail of its list if the page's count of uses has reached the maximum. With
+    /// `protected` and `lifted`, the page stays whatever the refault rate of its tier is.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,
@@ -65,7 +66,7 @@ choices! {
         ByUseAndReference,
     }
 
-    /// The place of pages that were isolated for reclaim and not freed.
+    /// The generation to which a page returns if reclaim has isolated it and could not free it.
     rejected: Rejected = SecondOldest, drawn 127 {
         /// Active pages go to the youngest generation, others to the second oldest.
         SecondOldest,
@@ -74,14 +75,16 @@ choices! {
         LikeActive,
     }
 
-    /// A tier is protected if its refault rate is more than this percentage of the first tier's rate.
+    /// Limit for the refault rate of a tier, in percent of the first tier's refault rate. A tier with a higher rate is
+    /// protected.
     tier_margin_percent: u32 = 200 in 100..=1000, drawn 128: [100, 150, 200];
 
-    /// Number of refaults below which the refaults of a tier, or of a type (anonymous or file pages), have no effect.
+    /// Smallest number of refaults that can protect the pages of a tier, or of a type (anonymous or file pages). The
+    /// feedback controller treats a tier or type with fewer refaults as if it had none.
     refault_floor: u64 = 32 in 0..=1 << 20, drawn 129: [0, 8, 32, 64];
 
-    /// Amounts that are added to the counts of refaults and of evicted pages, before the refault rates of two tiers, or
-    /// of two types (anonymous and file pages), are compared.
+    /// What is added to the counts of refaults and of evicted pages before refault rates are compared. The rates of two
+    /// tiers are compared, and the rates of anonymous and file pages.
     rate_smoothing: RateSmoothing = None, drawn 130 {
         /// Nothing is added: pages of a tier or type without refaults are evicted before pages of a tier or type with
         /// some.
@@ -90,7 +93,7 @@ choices! {
         ByBatch,
     }
 
-    /// The refaults that count for the controller, which compares the refault rates of tiers.
+    /// The refaults that count when the refault rates of tiers are compared.
     recent_refault: RecentRefault = SameGeneration, drawn 131 {
         /// Refaults of pages that left since the present oldest generation of their type became the oldest.
         SameGeneration,
@@ -98,7 +101,7 @@ choices! {
         WithinGenerations,
     }
 
-    /// The refaults that are counted, and the number of earlier uses that a returning page gets back.
+    /// Which refaults are counted, and how many uses a refaulted page has when it returns.
     refault_marks: RefaultMarks = TierAboveFirst, drawn 154 {
         /// All refaults are counted. A recent refault of a page of a tier above the first counts as a restoration, and
         /// the page gets its uses back. A page that its tier protects counts as an activation.
@@ -117,7 +120,7 @@ choices! {
         RestoredAlone,
     }
 
-    /// The marks of use of a page that is taken off its list to be evicted.
+    /// What happens to a page's marks of earlier uses when reclaim isolates the page to evict it.
     isolated_marks: IsolatedMarks = Kept, drawn 156 {
         /// The page keeps its marks.
         Kept,
@@ -150,10 +153,10 @@ choices! {
         Isolated,
     }
 
-    /// Largest number of pages isolated under one hold of the LRU lock.
+    /// The largest number of pages that reclaim isolates before it releases the LRU lock.
     isolate_batch: u32 = 32 in 1..=64, drawn 134: [1, 32, 64];
 
-    /// The largest number of pages that are examined under one hold of the LRU lock.
+    /// The largest number of pages that reclaim examines before it releases the LRU lock.
     batch_budget: BatchBudget = Share, drawn 161 {
         /// As many pages as are left of the scan's share, but at most 4096.
         Share,
@@ -162,15 +165,16 @@ choices! {
         Whole,
     }
 
-    /// Time at which a page that was used through a page table becomes young.
+    /// When reclaim moves a page that was used through a page table to the youngest generation.
     promotion: Promotion = FirstSighting, drawn 135 {
-        /// The page becomes young when reclaim finds it used for the first time.
+        /// The page moves when reclaim finds it used for the first time.
         FirstSighting,
-        /// The page becomes young when reclaim finds it used for the second time.
+        /// The page moves when reclaim finds it used for the second time.
         SecondSighting,
     }
 
-    /// Treatment of pages at the tail of the oldest generation that cannot be freed at once.
+    /// What eviction does with a page at the tail of the oldest generation that cannot be freed at once, because it is
+    /// dirty, under writeback or locked.
     dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 136 {
         /// Dirty file pages, pages under writeback and locked pages go to the next generation, to be reclaimed after
         /// they have been written.
@@ -181,7 +185,7 @@ choices! {
         Isolated,
     }
 
-    /// Time at which a new generation begins.
+    /// When a new generation begins.
     ageing: Ageing = BeforeRounds, drawn 137 {
         /// Before a round of kswapd, except if two conditions hold: there are at least twice as many old pages as young
         /// ones, and each type (anonymous or file pages) that has pages has more than two generations. A new generation
@@ -198,8 +202,9 @@ choices! {
         WithinScan,
     }
 
-    /// The lowest priority at which a reclaim of kswapd may begin. Kswapd chooses its first priority so that a scan
-    /// examines about as many inactive pages as kswapd wants to free. With 12, it always begins at priority 12.
+    /// The lowest priority at which kswapd may begin to reclaim. Kswapd chooses its first priority so that a scan
+    /// examines about as many inactive pages as kswapd wants to free. If this choice is 12, kswapd always begins at
+    /// priority 12.
     first_priority_min: u32 = 12 in 0..=12, drawn 160: [12, 0, 6];
 
     /// The number of free pages at which a scan of kswapd ends.
@@ -223,7 +228,8 @@ choices! {
         Filtered,
     }
 
-    /// The entries that are examined around the entry of a page that reclaim finds used.
+    /// When reclaim finds the accessed bit of a page set, it can examine other page-table entries nearby. This choice
+    /// says which.
     look_around: LookAround = WholeTable, drawn 139 {
         /// None: only the entry of the page itself is examined.
         Never,
@@ -236,8 +242,8 @@ choices! {
         WindowOfListed,
     }
 
-    /// The order in which kswapd, and tasks that want a free page, visit memory control groups. Reclaim at a limit always
-    /// walks the tree of groups.
+    /// The order in which global reclaim (kswapd, and direct reclaim for a free page) visits memory control groups.
+    /// Reclaim at the limit of a group always walks the tree of groups.
     memcg_lru: MemcgLru = Off, drawn 163 {
         /// Groups are visited in the order of the tree of groups, as `reclaim.group_walk` says.
         Off,
@@ -247,7 +253,7 @@ choices! {
         On,
     }
 
-    /// Age below which pages of a generation are not reclaimed, ms (`min_ttl_ms`). While even the oldest generation is
-    /// younger than this age, memory counts as exhausted.
+    /// Least age of a generation whose pages may be reclaimed, ms (`min_ttl_ms`). While even the oldest generation is
+    /// younger than this, reclaim frees no pages, and memory counts as exhausted.
     min_ttl_ms: u64 = 0 in 0..=3_600_000, drawn 140: [0, 0, 0, 100];
 }
