@@ -106,6 +106,11 @@ pub struct Ground {
 impl Plan {
     /// Runs `story`, the body of a test, as the main task of a simulated machine. Returns the counters at its end.
     pub fn run(self, story: impl FnOnce(&Ground) + 'static) -> Vmstat {
+        // Boxed, so that what follows is compiled once, and not for each story.
+        self.run_boxed(Box::new(story))
+    }
+
+    fn run_boxed(self, story: Box<dyn FnOnce(&Ground)>) -> Vmstat {
         let write_ns: Vec<u64> = [self.write_ns].into_iter().chain(self.more_disks_write_ns).collect();
         // As in the machine files, the cost of this step is part of the cost of ending a page.
         let cost = sim::CostModel::uniform(100)
@@ -223,17 +228,23 @@ impl Ground {
 
     /// Starts a task that runs `body`.
     pub fn spawn(&self, name: &str, body: impl FnOnce(&Self) + 'static) -> TaskId {
+        self.spawn_boxed(None, name, Box::new(body))
+    }
+
+    /// Starts a task that runs `body` on the CPUs of one memory node.
+    pub fn spawn_on(&self, node: usize, name: &str, body: impl FnOnce(&Self) + 'static) -> TaskId {
+        self.spawn_boxed(Some(node), name, Box::new(body))
+    }
+
+    fn spawn_boxed(&self, node: Option<usize>, name: &str, body: Box<dyn FnOnce(&Self)>) -> TaskId {
         let ground = Self { task: Rc::new(RefCell::new(Task::user())), ..self.clone() };
-        self.sim.spawn(name, move || body(&ground))
+        match node {
+            Some(node) => self.sim.spawn_on(node, name, move || body(&ground)),
+            None => self.sim.spawn(name, move || body(&ground)),
+        }
     }
 
     // ---- files ----
-
-    /// Starts a task on the CPUs of one memory node.
-    pub fn spawn_on(&self, node: usize, name: &str, body: impl FnOnce(&Self) + 'static) -> TaskId {
-        let ground = Self { task: Rc::new(RefCell::new(Task::user())), ..self.clone() };
-        self.sim.spawn_on(node, name, move || body(&ground))
-    }
 
     pub fn create(&self) -> Arc<File<Sim>> {
         self.create_on(DISK)
