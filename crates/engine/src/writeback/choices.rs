@@ -36,7 +36,7 @@ choices! {
         Ignored,
     }
 
-    /// What counts as dirtyable memory. The dirty limits are percentages of this memory.
+    /// What counts as dirtyable memory. `dirty_ratio` and `dirty_background_ratio` are percentages of this memory.
     dirtyable: Dirtyable = All, drawn 24 {
         /// All pages that are free or reclaimable.
         All,

@@ -165,7 +165,7 @@ choices! {
         Whole,
     }
 
-    /// When reclaim moves a page that was used through a page table to the youngest generation.
+    /// When a page that was used through a page table joins one of the two youngest generations.
     promotion: Promotion = FirstSighting, drawn 135 {
         /// The page moves when reclaim finds it used for the first time.
         FirstSighting,
