@@ -1,4 +1,7 @@
-//! The state of a task. Each operation of the engine that works for a task takes the caller's state as `&mut Task`.
+//! The state of a task, and the number of the process that it belongs to. Each operation of the engine that works for a
+//! task takes the caller's state as `&mut Task`.
+//!
+//! All floors use this module, so it uses none of them.
 
 use crate::memory::group::id::GroupId;
 use crate::page_cache::read_state::ReadPattern;

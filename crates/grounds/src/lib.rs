@@ -4,7 +4,7 @@
 //!
 //! The engine and the workloads are generic. They are instantiated in this crate and in no crate above it, because each
 //! crate that instantiates them compiles them anew. For this reason [`swarm`], which runs the engine in random worlds,
-//! is a module of this crate.
+//! is a module of this crate, and the scenarios that test the engine on a simulated machine are in its folder `tests`.
 
 pub mod backend;
 pub mod groups;

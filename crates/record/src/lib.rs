@@ -18,7 +18,7 @@ pub mod follow;
 pub mod hash;
 pub mod memory;
 mod metadata;
-pub mod options;
+mod options;
 mod ring;
 pub mod session;
 mod shim;

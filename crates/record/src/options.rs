@@ -1,11 +1,8 @@
 //! The options of a recording: its target, its means and its output.
 
 use crate::hash::Hasher;
-use crate::memory::{Watch, descendants};
-use std::collections::BTreeSet;
-use std::fs;
+use crate::memory::Watch;
 use std::path::PathBuf;
-use std::process::Child;
 use std::time::Duration;
 
 /// The target of a recording: a command, a process or a cgroup.
@@ -27,18 +24,6 @@ impl Target {
             Self::Command(words) => words.join(" "),
             Self::Process(process) => format!("process {process}"),
             Self::Cgroup(path) => format!("cgroup {}", path.display()),
-        }
-    }
-
-    /// Returns the numbers of the target's processes that run at present.
-    pub(crate) fn processes(&self, child: Option<&Child>) -> BTreeSet<u32> {
-        match self {
-            Self::Command(_) => child.map(|child| descendants([child.id()])).unwrap_or_default(),
-            Self::Process(process) => descendants([*process]),
-            Self::Cgroup(path) => {
-                let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
-                text.lines().filter_map(|line| line.parse().ok()).collect()
-            }
         }
     }
 }

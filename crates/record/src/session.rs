@@ -2,7 +2,7 @@
 
 use crate::elf::{Program, find};
 use crate::follow::Sums;
-use crate::memory::Course;
+use crate::memory::{Course, descendants};
 use crate::metadata;
 use crate::options::{Means, Options, Target};
 use crate::shim::Shim;
@@ -97,7 +97,7 @@ pub fn record(options: &Options) -> Result<Recorded, Error> {
     let mut child = start(options, session.source)?;
     let processes = match &child {
         Some(child) => BTreeSet::from([child.id()]),
-        None => options.target.processes(None),
+        None => processes_of(&options.target, None),
     };
     session.source.attach(&options.target, &processes).map_err(Error::Usage)?;
     let status = session.run(options, child.as_mut(), &mut writer);
@@ -132,6 +132,18 @@ fn shim(options: &Options, pages_open: u64) -> Result<Shim, Error> {
         return Err(Error::Failed(format!("nothing would be recorded: {} {why}; {hint}", path.display())));
     }
     Shim::new(pages_open).map_err(|error| Error::failed("cannot record", &error))
+}
+
+/// Returns the numbers of the target's processes that run at present. `child` is the command, if the target is one.
+fn processes_of(target: &Target, child: Option<&Child>) -> BTreeSet<u32> {
+    match target {
+        Target::Command(_) => child.map(|child| descendants([child.id()])).unwrap_or_default(),
+        Target::Process(process) => descendants([*process]),
+        Target::Cgroup(path) => {
+            let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+            text.lines().filter_map(|line| line.parse().ok()).collect()
+        }
+    }
 }
 
 /// Starts the command that is to be recorded. If the options name a cgroup, the command runs in this cgroup. Returns
@@ -218,7 +230,7 @@ impl Session<'_> {
         loop {
             let taken = self.take(false, writer)?;
             if self.course.is_due() {
-                let processes = options.target.processes(child.as_deref());
+                let processes = processes_of(&options.target, child.as_deref());
                 self.source.look(&processes);
                 self.course.look(self.source.now_us(), &processes);
                 let is_gone = processes.iter().all(|process| !fs::exists(format!("/proc/{process}")).unwrap_or(false));

@@ -1,20 +1,20 @@
 //! Regions of a process's memory, and the way from a page back to the entries that map it.
 //!
-//! *Holds* the regions with their page tables ([`region`]), the lists of the regions that map a file ([`reverse_map`]),
-//! and the processes that own regions ([`process`]). *Flow*: a fault fills an entry. Reclaim checks whether the entries
-//! of a page were used ([`Anonymous::page_referenced`]), and empties the entries ([`Anonymous::try_to_unmap`]). An
-//! entry of anonymous memory then names the swap slot of its page. The module is called by `writeback`, `lru`,
-//! `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`. *Description*:
-//! mechanisms/reclaim, 1, 9, 12, 20.
+//! *Holds* the regions with their page tables ([`region`]), the lists of the regions that map a file (`mappers`), and
+//! the processes that own regions ([`process`]). *Flow*: a fault fills an entry. Reclaim checks whether the entries of a
+//! page were used ([`Anonymous::page_referenced`]), and empties the entries ([`Anonymous::try_to_unmap`]); it finds them
+//! by the [`reverse_map`]. An entry of anonymous memory then names the swap slot of its page. The module is called by
+//! `writeback`, `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`.
+//! *Description*: mechanisms/reclaim, 1, 9, 12, 20.
 //!
 //! Next: [`crate::writeback`], which makes all mappings of a page read-only before it writes the page.
 
 mod mappers;
-pub mod mapping;
+mod mapping;
 pub mod owners;
 pub mod process;
 pub mod region;
-pub mod resident;
+mod resident;
 pub mod reverse_map;
 
 pub use crate::task::ProcessId;

@@ -1,7 +1,7 @@
 //! The reverse map of pages of files, which leads from a page to the page-table entries that map it (`rmap`, `i_mmap`).
 //!
-//! Each file has a list of the regions that map it. In each region, the place of a page's entry follows from the page's
-//! number in the file. An entry is made and looked up under the page lock, so the holder of the lock sees all mappings.
+//! Each file has a list of the regions that map it (`mappers`). In each region, the place of a page's entry follows from
+//! the page's number in the file. An entry is made and looked up under the page lock, so the holder of the lock sees all mappings.
 //! *Dirtying*: an entry of a shared mapping becomes writable only after the page was marked dirty, and writeback makes
 //! the entry read-only before it clears the mark (`page_mkwrite`, `page_mkclean`). So a writable entry always has a
 //! dirty page, and unmapping has no dirty bit to transfer. *Locks*: the lock of the list of mappers (regions that map a

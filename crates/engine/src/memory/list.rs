@@ -5,7 +5,8 @@
 
 use machine::FrameNumber;
 
-/// Largest number of frames: 2^30 (4 TiB), because a slot of an index has 30 bits for a frame's number.
+/// Largest number of frames: 2^30 (4 TiB), because a slot of an index has 30 bits for a frame's number. A link with this
+/// value or a larger one is not a frame, but the head of a list, or [`NO_FRAME`].
 pub const FRAMES_MAX: u32 = 1 << 30;
 
 /// The value of a link that points to no page, at the end of a list or in an empty slot.

@@ -61,7 +61,7 @@ pub struct File<M: Machine> {
     /// its largest value when a page is changed while it is being written (`writeback.stable_pages =
     /// "copy-when-changed"`).
     pub(crate) copies_left: AtomicU32,
-    /// Number of regions that map the file; [`crate::anonymous::reverse_map`] has the regions.
+    /// Number of regions that map the file; `anonymous::mappers` has the regions.
     pub(crate) mapper_count: AtomicU32,
     /// Number of open handles of the file. [`crate::access::Access::open`] and `close` change it.
     pub(crate) handles: AtomicU32,

@@ -4,7 +4,8 @@
 //! are stopped, the devices finish their requests, and the whole machine is checked. Most scenarios run on 16 MiB with
 //! 1 MiB as `min_free_kbytes`: the marks are 256, 320 and 384 pages.
 
-// The tests use the instance of the engine that this crate has compiled: without it their build takes minutes.
+// `grounds` has compiled the engine for the simulator. Because the tests link it, they are not compiled with an engine of
+// their own, which takes minutes.
 use grounds as _;
 
 mod admission;

@@ -1,8 +1,8 @@
 //! Files whose pages the memory caches. Reads and writes of the disk bypass the page cache of the system.
 //!
-//! [`OpenOptions`] opens a file, once for all its handles (`open_file`); a [`File`] is one of these handles. The
-//! operations of a handle are in `read`, `write`, `pages`, `ranges`, `sync` and `handle`; `stream` has the traits of the
-//! standard library.
+//! [`OpenOptions`] opens a file, once for all its handles (`open_file`, found by `table`); a [`File`] is one of these
+//! handles. The operations of a handle are in `read`, `write`, `pages`, `ranges`, `sync` and `handle`; `stream` has the
+//! traits of the standard library. In `rounds`, threads that sync a file at the same time share a commit.
 
 mod handle;
 mod open_file;

@@ -1,5 +1,5 @@
-//! Replaces the functions of libc that open, rename, remove and truncate files by path, and those that open folders or
-//! change the working folder.
+//! Replaces the functions of libc that open, rename, remove and truncate files by path, and those that open or close
+//! folders, or change the working or the root folder.
 
 use crate::files::{Name, O_TRUNC, forget_paths, opened, opened_as};
 use crate::hook::{quietly, replace};

@@ -11,7 +11,7 @@
 //! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). If this
 //! number is 0, there is no [`Groups`], frames store no group, and nothing is charged.
 
-pub mod id;
+pub(crate) mod id;
 pub mod kernel;
 pub mod protection;
 pub mod stock;

@@ -18,6 +18,7 @@ fn on_small(stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemErro
     on_layout(Layout::flat(1024), stamps, body)
 }
 
+/// Like [`on_small`], but with a given layout of memory.
 fn on_layout(layout: Layout, stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static) -> u64 {
     let machine = library::machine("parallelio-8g").unwrap();
     let sim = Sim::new(sim::Config {
