@@ -89,15 +89,15 @@ choices! {
     /// Number of pages that khugepaged looks at before it sleeps (`khugepaged/pages_to_scan`).
     khugepaged_pages_to_scan: u32 = 4096 in 1..=1 << 30, drawn 107, with "access.khugepaged" in ["on"]: [512, 4096, 65536];
 
-    /// Sleep of khugepaged after it has looked at `khugepaged_pages_to_scan` pages, ms
+    /// How long khugepaged sleeps after it has looked at `khugepaged_pages_to_scan` pages, in ms
     /// (`khugepaged/scan_sleep_millisecs`).
     khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108, with "access.khugepaged" in ["on"]: [1, 20, 10000];
 
     /// How long khugepaged sleeps after it found no memory for a huge page, in ms (`khugepaged/alloc_sleep_millisecs`).
     khugepaged_alloc_sleep_ms: u64 = 60000 in 1..=86_400_000, drawn 109, with "access.khugepaged" in ["on"]: [1, 20, 60000];
 
-    /// Sysfs file `khugepaged/max_ptes_none`: khugepaged makes a huge page of a range only if at most this number of
-    /// its pages are untouched.
+    /// Sysfs file `khugepaged/max_ptes_none`: how many pages of a range may be untouched if khugepaged is to make a
+    /// huge page of the range.
     khugepaged_max_ptes_none: u32 = 511 in 0..=511, drawn 110, with "access.khugepaged" in ["on"]: [0, 64, 511];
 
     /// The way in which a task is throttled if it dirties pages faster than the device writes them.

@@ -14,8 +14,9 @@ choices! {
         Off,
     }
 
-    /// When a request for the Normal zone takes memory from a pageblock of another migrate type. It does so only if the
-    /// zone has no free block of the request's own type. The choice matters only on a node that also has a DMA32 zone.
+    /// If the Normal zone has no free block of a request's migrate type, the request can take memory from a pageblock
+    /// of another migrate type. This choice says when it does so. The choice matters only on a node that also has a
+    /// DMA32 zone.
     migrate_fallback: MigrateFallback = AtOnce, drawn 148 {
         /// At once, before the node's other zones are tried.
         AtOnce,
@@ -43,9 +44,9 @@ choices! {
         AllOrders,
     }
 
-    /// Which requests of an order above 0 fail without reclaim after compaction has made no block for them. This can
-    /// depend on the reason: compaction was deferred because it failed lately, or it was contended, which means that it
-    /// gave up because other tasks waited.
+    /// Which requests of an order above 0 fail without direct reclaim when compaction has made no block for them.
+    /// Compaction is *deferred* if it is not tried because it failed lately. It is *contended* if it gave up because
+    /// other tasks waited.
     compaction_give_up: CompactionGiveUp = Deferred, drawn 101 {
         /// Requests for a huge page for a fault (`__GFP_NO_KSWAPD`) fail without reclaim when compaction was deferred.
         Deferred,
@@ -103,10 +104,10 @@ choices! {
         TriesFirst,
     }
 
-    /// Whether a node of a machine with several nodes remembers which zones requests have found full. It forgets them
-    /// after at most a second.
+    /// Whether a node of a machine with several nodes remembers the zones that had no room for earlier requests. The
+    /// node forgets these zones after at most a second.
     zonelist_cache: ZonelistCacheUse = Kept, drawn 91, unless "memory nodes" in ["1"] {
-        /// Yes. A request skips each zone that was found full, except its first zone. It tries the skipped zones only
+        /// Yes. A request skips each remembered zone, except its first zone. It tries the skipped zones only
         /// if no other zone has room.
         Kept,
         /// No: every request looks at every zone.

@@ -6,8 +6,9 @@ choices! {
     /// The requests for which compaction is tried, and the work of its scanners.
     [compact]
 
-    /// Sysctl `extfrag_threshold`, 0 to 1000. Compaction skips a zone whose fragmentation index is not negative and not
-    /// above this value: lack of memory counts as the cause of a failed allocation there, not fragmentation.
+    /// Sysctl `extfrag_threshold`, 0 to 1000. If the fragmentation index of a zone is between 0 and this value,
+    /// allocations in the zone are taken to fail for lack of memory and not because of fragmentation. So compaction
+    /// skips this zone.
     extfrag_threshold: i64 = 500 in 0..=1000, drawn 33: [0, 500, 1000];
 
     /// `COMPACT_MAX_DEFER_SHIFT`: after repeated failures of compaction, at most 2^n - 1 attempts in a row are skipped,
@@ -47,8 +48,8 @@ choices! {
         EndsRun,
     }
 
-    /// Places at which the two scanners start when a run of compaction is made for a request. In a run over the whole
-    /// zone they always start at the ends of the zone.
+    /// Where the two scanners start when compaction runs for a request. In a run over the whole zone they always start
+    /// at the ends of the zone.
     start: Start = Ends, drawn 95 {
         /// Each of the two scanners starts at its own end of the zone.
         Ends,
@@ -100,8 +101,8 @@ choices! {
         WaitingRuns,
     }
 
-    /// States whether deferred compaction of a zone is allowed again as soon as kswapd's compaction has made a block of
-    /// the wanted order there. Compaction is deferred after failures.
+    /// States whether the deferral of a zone's compaction ends as soon as kswapd's compaction has made a block of the
+    /// wanted order in this zone. Compaction is deferred after failures.
     kswapd_ends_deferral: KswapdEndsDeferral = Yes, drawn 103 {
         /// Yes: compaction is not skipped for the next request.
         Yes,
@@ -110,8 +111,8 @@ choices! {
         No,
     }
 
-    /// Treatment of large folios by a run of compaction. A folio that is at least as large as a pageblock, such as a
-    /// huge page, is never moved, because moving it would not make a larger free block.
+    /// How a run of compaction treats large folios. A folio that is at least as large as a pageblock, such as a huge
+    /// page, is never moved, because moving it would not make a larger free block.
     folios: Folios = PassedBy, drawn 121, with "compact.scanners" in ["both"] {
         /// Folios stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
         PassedBy,
@@ -121,7 +122,8 @@ choices! {
         Moved,
     }
 
-    /// When a run of compaction takes the block that it has made for its request, so that no other task can take it.
+    /// Whether a task that compacts for its own request takes a free block of the wanted order during the run, so that
+    /// no other task can take the block.
     capture: Capture = Never, drawn 100 {
         /// Never: the block goes to the free lists first.
         Never,

@@ -42,7 +42,8 @@ choices! {
         AtFlush,
     }
 
-    /// What a second access does to a page that still waits in a batch, before the batch adds it to a list.
+    /// A new page waits in a batch before it is added to an LRU list. This choice says what a second access does to a
+    /// page that still waits there.
     accessed_in_batch: AccessedInBatch = Ignored, drawn 10, with "lru.activation" in ["on-second-access"] {
         /// No effect: the page stays inactive and referenced.
         Ignored,
@@ -72,7 +73,7 @@ choices! {
         Batched,
     }
 
-    /// When a file page that is used a second time becomes active: at this use, or later.
+    /// States when a file page becomes active after its second use: at this use, or when reclaim scans the page.
     activation: Activation = OnSecondAccess, drawn 13, unless "lru.policy" in ["multigen"] {
         /// A page becomes active at its second access, which moves it to the active list under the LRU lock, at once or
         /// through a batch (`activation_batch`). Active pages become inactive in the order in which they became active,
@@ -83,7 +84,8 @@ choices! {
         AtScan,
     }
 
-    /// Whether a page moves to the active list at once when its second access activates it.
+    /// The second access to a page can activate the page. This choice says whether the page then moves to the active
+    /// list at once.
     activation_batch: ActivationBatch = OneByOne, drawn 14 {
         /// Yes: the task that accesses the page takes the LRU lock and moves the page.
         OneByOne,
@@ -127,9 +129,9 @@ choices! {
         ByWorkingset,
     }
 
-    /// How soon reclaim sees changes of the counters of cgroups. It uses two kinds of them: the number of refaulted
-    /// pages that became active, and the number of pages on each active and inactive list. With these numbers it
-    /// decides whether active pages become inactive (`active_scan = "when-low-or-refaulted"`), and whether pages that
+    /// How soon reclaim sees changes of the counters of cgroups. Reclaim uses two kinds of them: the number of
+    /// refaulted pages that became active, and the number of pages on each active and inactive list. By them it decides
+    /// whether active pages become inactive (`active_scan = "when-low-or-refaulted"`), and whether evicted pages that
     /// come back become active (`refault = "by-workingset"`).
     cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
         /// Reclaim sees each change at once.
@@ -167,7 +169,7 @@ choices! {
         OfFamily,
     }
 
-    /// When so few file pages are left that reclaim scans only anonymous pages.
+    /// The condition under which reclaim scans only anonymous pages because few file pages are left.
     few_files: FewFiles = ScansAnon, drawn 115, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// File pages and free pages together are no more than the high marks.
         ScansAnon,
@@ -177,7 +179,7 @@ choices! {
         ScansInactiveAnon,
     }
 
-    /// Whether a scan of a zone ends before it has scanned all pages that it should scan, its targets.
+    /// Whether a scan of a zone can end early, before it has scanned as many pages of each list as its targets say.
     early_exit: EarlyExit = Never, drawn 37, unless "lru.policy" in ["multigen"] {
         /// A scan never ends early: it reaches all its targets, even if the task needs only one page.
         Never,
@@ -201,7 +203,7 @@ choices! {
         Fraction,
     }
 
-    /// When reclaim scans only file pages, because enough file pages are inactive.
+    /// If enough file pages are inactive, reclaim can scan only file pages. This choice says when it does so.
     file_only: FileOnly = Never, drawn 61, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// There is no such condition: anonymous and file pages are both scanned, in proportion to the recent success
         /// of scanning each kind.
@@ -226,8 +228,8 @@ choices! {
         AsTheyAre,
     }
 
-    /// How kswapd scans a small list of a zone that counts as hopeless (`reclaim.hopeless`). A list is small if its
-    /// scan target, its length shifted right by the priority, is 0.
+    /// How kswapd scans a small list of a zone that counts as hopeless (`reclaim.hopeless`). The scan target of a list
+    /// is its length shifted right by the priority. A list is small if its scan target is 0.
     hopeless_scan: HopelessScan = LikeOthers, drawn 63, unless "lru.policy" in ["multigen"] {
         /// Kswapd scans the list as in all other zones.
         LikeOthers,

@@ -42,7 +42,7 @@ choices! {
     /// low watermark rises by the size of a pageblock (`watermark_boost_by` says which requests count). The value, in
     /// ten-thousandths of the high watermark, limits the total rise. A rise of one pageblock is always allowed. Kswapd
     /// reclaims as many pages as the watermark has risen by, without writing or swapping, and compacts memory. Then the
-    /// watermark falls again. With 0, it never rises. Zones of less than four pageblocks have no boost.
+    /// watermark falls again. With the value 0, it never rises. Zones of less than four pageblocks have no boost.
     watermark_boost_factor: u64 = 0 in 0..=1 << 20, drawn 143: [0, 15000];
 
     /// Sysctl `lowmem_reserve_ratio` for DMA, DMA32 and Normal: each of these zones keeps some of its pages from
@@ -77,7 +77,7 @@ choices! {
     /// (`MIGRATE_RESERVE`).
     reserve_pageblocks: u64 = 2 in 0..=2, drawn 149: [0, 2];
 
-    /// How many free pages the lists of single pages of a CPU (per-CPU lists) can hold for a zone.
+    /// The largest number of free pages of a zone that a CPU's lists of single pages (per-CPU lists) can hold.
     per_cpu_size: PerCpuSize = SixBatches, drawn 158 {
         /// A CPU's lists hold six batches, each of at most 31 pages.
         SixBatches,
@@ -101,9 +101,9 @@ choices! {
         RequestList,
     }
 
-    /// States whether each zone or each node has its own LRU lists. The same unit has the lock of the lists and the
-    /// state that reclaim keeps about them: whether they are congested, how many pages were scanned, and whether all
-    /// pages are unreclaimable.
+    /// States whether each zone or each node has its own LRU lists. This zone or node also has the lock of the lists
+    /// and the state that reclaim keeps about them: whether they are congested, how many pages were scanned, and
+    /// whether all pages are unreclaimable.
     lruvec_of: LruvecOf = Zone, drawn 89 {
         /// Each zone has an lruvec.
         Zone,

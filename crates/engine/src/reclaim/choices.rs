@@ -83,7 +83,8 @@ choices! {
         CountImmediate,
     }
 
-    /// Condition under which a zone is marked as full of pages under writeback.
+    /// How many of the pages that reclaim has isolated must be under writeback so that the zone is marked as full of
+    /// pages under writeback.
     zone_writeback: ZoneWriteback = ScaledByPriority, drawn 43 {
         /// At least `taken >> (12 - priority)` of the `taken` isolated pages are under writeback. The lower the
         /// priority, the fewer pages are enough.
@@ -92,8 +93,8 @@ choices! {
         All,
     }
 
-    /// When reclaim counts the dirty pages and the pages under writeback among the pages that it has isolated. By these
-    /// counts it marks a zone as congested, as full of dirty pages, or as full of pages under writeback.
+    /// The moment at which reclaim counts how many of the isolated pages are dirty and how many are under writeback. By
+    /// these counts it marks a zone as congested, as full of dirty pages, or as full of pages under writeback.
     dirty_accounting: DirtyAccounting = AtWrite, drawn 44 {
         /// Each dirty page, file or anonymous, is counted by its state when reclaim decides whether to write the page.
         AtWrite,
@@ -252,7 +253,7 @@ choices! {
         Shrunk,
     }
 
-    /// The pages that are taken off the lists for a request of an order above 0.
+    /// Which pages are taken off the lists for a request of an order above 0.
     lumpy_reclaim: LumpyReclaim = ByOrder, drawn 58 {
         /// Pages are taken as with `aligned-blocks`, with three differences. Pages of all lists are taken only for
         /// costly orders, but then at every priority. A page that cannot be taken does not end its block. Active pages
@@ -315,9 +316,10 @@ choices! {
     /// whose task may not enter the file system or do I/O, because other tasks may wait for this task.
     direct_reclaimers: u64 = 0 in 0..=1 << 20, drawn 87: [0, 1, 4];
 
-    /// Number of CPUs for each task that may reclaim directly. For example, with the value 4, four tasks may do so at a
-    /// time on a machine with 16 CPUs, even if the limit `direct_reclaimers` is lower. With 0, `direct_reclaimers`
-    /// alone is the limit. If `direct_reclaimers` is 0, there is no limit, and this number has no effect.
+    /// Raises the limit `direct_reclaimers` on machines with many CPUs, to the number of CPUs divided by this value.
+    /// For example, with the value 4 and 32 CPUs eight tasks may reclaim directly at a time, even if
+    /// `direct_reclaimers` is lower. With 0, `direct_reclaimers` alone is the limit. If `direct_reclaimers` is 0, there
+    /// is no limit, and this value has no effect.
     cpus_per_direct_reclaimer: u64 = 0 in 0..=1 << 20, drawn 144, unless "reclaim.direct_reclaimers" in ["0"]: [0, 1, 4];
 
     /// The way in which kswapd falls asleep.
@@ -336,7 +338,7 @@ choices! {
         GivenUp,
     }
 
-    /// How reclaim waits while too many pages are under writeback. The limit is 1.1 times the dirty limit.
+    /// How reclaim waits while more pages are under writeback than a limit. The limit is 1.1 times the dirty limit.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
         /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
         /// system or do I/O wait once after every zone, at most 100 ms, whether or not the limit is exceeded.
@@ -351,8 +353,8 @@ choices! {
     }
 
     /// Sysctl `vm.zone_reclaim_mode`: whether a task reclaims pages of its own node before it takes memory of another
-    /// node. With 0 it does not. With 1 it reclaims clean, unmapped pages of files. Add 2 if it also writes dirty pages
-    /// of files. Add 4 if it also unmaps mapped pages and swaps out anonymous pages.
+    /// node. With 0 it does not. With 1 it reclaims clean, unmapped pages of files. If 2 is added to the value, it also
+    /// writes dirty pages of files. If 4 is added, it also unmaps mapped pages and swaps out anonymous pages.
     zone_reclaim_mode: u8 = 0 in 0..=7, drawn 90, unless "memory nodes" in ["1"]: [0, 1, 7];
 
     /// The unit that kswapd shrinks in a pass. The value `node` works only with `kswapd_priority = "by-scan-volume"`.
@@ -365,8 +367,9 @@ choices! {
         Node,
     }
 
-    /// The memory control groups that a pass of reclaim visits in the subtree from which it reclaims. Kswapd visits all
-    /// of them in any case. With `multigen.memcg_lru = "on"`, only reclaim at a limit obeys this choice.
+    /// Reclaim works on a subtree of the memory control groups. This choice says which groups of the subtree a pass of
+    /// reclaim visits. Kswapd visits all of them in any case. With `multigen.memcg_lru = "on"`, only reclaim at a limit
+    /// obeys this choice.
     group_walk: GroupWalk = All, drawn 164 {
         /// All groups, parents before children. Each group loses pages in the same proportion. With many groups, a task
         /// that needs few pages does much work.
@@ -382,7 +385,7 @@ choices! {
         SharedEndingEarly,
     }
 
-    /// Condition under which a zone counts as hopeless: reclaim expects to free nothing there (`all_unreclaimable`).
+    /// The condition under which a zone is hopeless (`all_unreclaimable`): reclaim then expects to free nothing there.
     hopeless: Hopeless = ByScan, drawn 119 {
         /// A zone is hopeless when its lists were scanned six times over without a page going back to its free lists.
         ByScan,

@@ -9,7 +9,7 @@ choices! {
     /// Sysctl `page_cluster`: binary logarithm of the number of slots that are read together from swap.
     page_cluster: u8 = 3 in 0..=9, drawn 23, unless "swap slots" in ["0"]: [0, 3, 5];
 
-    /// The swap slots that are read ahead when one slot is wanted.
+    /// States which slots of swap are read ahead when one slot is wanted.
     readahead: SwapReadahead = FromBlockStart, drawn 26, unless "swap slots" in ["0"] {
         /// The used slots from the start of the aligned block of the wanted slot, up to the first free slot. If the
         /// first free slot comes before the wanted slot, the wanted slot is read as well, in a read of its own.

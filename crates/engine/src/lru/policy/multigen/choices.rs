@@ -27,9 +27,9 @@ choices! {
         WorkingsetFifth,
     }
 
-    /// In which state a page joins the generations if a page fault brings it into memory. The choice is about anonymous
-    /// pages, and about file pages: the faulting page and the pages that are read beside it. It does not apply to file
-    /// pages if the task goes through the mapping in order.
+    /// Whether pages that a page fault brings into memory are active when they join the generations. The choice applies
+    /// to anonymous pages. It also applies to a file page that is read by a fault, and to the pages that are read with
+    /// it, unless the task goes through the mapping in order.
     faulted: Faulted = Active, drawn 157 {
         /// The pages are active.
         Active,
@@ -38,7 +38,7 @@ choices! {
     }
 
     /// What reclaim does with a page at the tail of its list if the page's count of uses has reached the maximum. With
-    /// `protected` and `lifted`, the page stays whatever the refault rate of its tier is.
+    /// `protected` and `lifted`, reclaim does not evict the page, even if the refault rate of its tier is low.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
         LikeOthers,
@@ -83,8 +83,9 @@ choices! {
     /// feedback controller treats a tier or type with fewer refaults as if it had none.
     refault_floor: u64 = 32 in 0..=1 << 20, drawn 129: [0, 8, 32, 64];
 
-    /// What is added to the counts of refaults and of evicted pages before refault rates are compared. The rates of two
-    /// tiers are compared, and the rates of anonymous and file pages.
+    /// Whether a constant is added to the number of refaults and to the number of evicted pages before refault rates
+    /// are compared. Reclaim compares the rates of two tiers, and the rates of the two types (anonymous and file
+    /// pages).
     rate_smoothing: RateSmoothing = None, drawn 130 {
         /// Nothing is added: pages of a tier or type without refaults are evicted before pages of a tier or type with
         /// some.
@@ -120,7 +121,8 @@ choices! {
         RestoredAlone,
     }
 
-    /// What happens to a page's marks of earlier uses when reclaim isolates the page to evict it.
+    /// A page has marks that record its earlier uses. This choice says what happens to the marks when reclaim isolates
+    /// the page to evict it.
     isolated_marks: IsolatedMarks = Kept, drawn 156 {
         /// The page keeps its marks.
         Kept,
@@ -165,7 +167,8 @@ choices! {
         Whole,
     }
 
-    /// When a page that was used through a page table joins one of the two youngest generations.
+    /// How often reclaim has to find a page used through a page table before the page joins one of the two youngest
+    /// generations.
     promotion: Promotion = FirstSighting, drawn 135 {
         /// The page moves when reclaim finds it used for the first time.
         FirstSighting,
@@ -228,8 +231,8 @@ choices! {
         Filtered,
     }
 
-    /// When reclaim finds the accessed bit of a page set, it can examine other page-table entries nearby. This choice
-    /// says which.
+    /// When reclaim finds that the accessed bit of a page is set, it can examine other page-table entries nearby. This
+    /// choice says which.
     look_around: LookAround = WholeTable, drawn 139 {
         /// None: only the entry of the page itself is examined.
         Never,
