@@ -80,7 +80,7 @@ fn folder(check: &str) -> PathBuf {
 /// Checks the concurrency core of the engine in every interleaving.
 fn loom() -> Result<Ended, String> {
     let mut command = Command::new("cargo");
-    command.args(["test", "--package=highwater-engine", "--test=loom", "--target-dir"]);
+    command.args(["test", "--profile=sanitize", "--package=highwater-engine", "--test=loom", "--target-dir"]);
     command.arg(folder("loom"));
     run(command.env("RUSTFLAGS", "--cfg loom"))?;
     Ok(Ended::Clean)

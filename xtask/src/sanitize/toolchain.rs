@@ -93,7 +93,7 @@ impl Toolchain {
     /// scripts and macros would be built with the sanitizer, too.
     pub fn tests(&self, sanitizer: Sanitizer, folder: &Path) -> Command {
         let mut command = self.command("cargo");
-        command.args(["test", "--target", &self.host, "--target-dir"]).arg(folder);
+        command.args(["test", "--profile=sanitize", "--target", &self.host, "--target-dir"]).arg(folder);
         command.env("RUSTFLAGS", sanitizer.flag());
         if sanitizer == Sanitizer::Thread {
             command.arg("-Zbuild-std");
