@@ -9,8 +9,8 @@ choices! {
     /// Size limit of a readahead window, in KiB (`read_ahead_kb`). A second limit is a sixteenth of memory.
     read_ahead_kb: u32 = 128 in 0..=1 << 20, drawn 82: [0, 16, 128, 512];
 
-    /// How much is read ahead when a read does not begin where the last one ended, and the program has not announced
-    /// its access pattern.
+    /// The amount that is read ahead when a read does not begin where the last one ended, and the program has not
+    /// announced its access pattern.
     readahead_history: ReadaheadHistory = Ignored, drawn 166 {
         /// The read is random: only the wanted pages are read.
         Ignored,
@@ -31,7 +31,7 @@ choices! {
     /// With 0, a fault allocates a single page.
     anonymous_folio_order: u32 = 0 in 0..=8, drawn 152: [0, 2, 4, 8];
 
-    /// What a fault on a mapped file reads ahead, if the program has not announced its access pattern.
+    /// The pages that a fault on a mapped file reads ahead, if the program has not announced its access pattern.
     map_readahead: MapReadahead = SequentialOrAround, drawn 83 {
         /// Faults on consecutive pages are read ahead like consecutive reads; any other fault reads the pages around
         /// it.
@@ -89,11 +89,12 @@ choices! {
     /// Number of pages that khugepaged looks at before it sleeps (`khugepaged/pages_to_scan`).
     khugepaged_pages_to_scan: u32 = 4096 in 1..=1 << 30, drawn 107, with "access.khugepaged" in ["on"]: [512, 4096, 65536];
 
-    /// How long khugepaged sleeps after it has looked at `khugepaged_pages_to_scan` pages, in ms
+    /// The time for which khugepaged sleeps after it has looked at `khugepaged_pages_to_scan` pages, in ms
     /// (`khugepaged/scan_sleep_millisecs`).
     khugepaged_scan_sleep_ms: u64 = 10000 in 1..=86_400_000, drawn 108, with "access.khugepaged" in ["on"]: [1, 20, 10000];
 
-    /// How long khugepaged sleeps after it found no memory for a huge page, in ms (`khugepaged/alloc_sleep_millisecs`).
+    /// The time for which khugepaged sleeps after it found no memory for a huge page, in ms
+    /// (`khugepaged/alloc_sleep_millisecs`).
     khugepaged_alloc_sleep_ms: u64 = 60000 in 1..=86_400_000, drawn 109, with "access.khugepaged" in ["on"]: [1, 20, 60000];
 
     /// Sysfs file `khugepaged/max_ptes_none`: how many pages of a range may be untouched if khugepaged is to make a

@@ -3,7 +3,7 @@
 use crate::choice::choices;
 
 choices! {
-    /// How the allocator chooses a zone for a request, and what its slow path does.
+    /// The way in which the allocator chooses a zone for a request, and the steps of its slow path.
     [allocate]
 
     /// States whether the dirty limit also applies to each zone by itself, when pages are allocated for writing.
@@ -67,7 +67,7 @@ choices! {
         Yes,
     }
 
-    /// What a task does if it has reclaimed and still gets no page.
+    /// The next step of a task that has reclaimed and still gets no page.
     after_reclaim: AfterReclaim = Retries, drawn 79 {
         /// The task reclaims again.
         Retries,
@@ -75,7 +75,7 @@ choices! {
         DrainsPerCpu,
     }
 
-    /// What a task does after a reclaim that freed nothing and waited for no write, before the task reclaims again.
+    /// The step of a task after a reclaim that freed nothing and waited for no write, before the task reclaims again.
     fruitless_reclaim: FruitlessReclaim = Repeats, drawn 145 {
         /// The task reclaims again at once, and finds only the pages that are on the lists.
         Repeats,
@@ -96,7 +96,7 @@ choices! {
         None,
     }
 
-    /// What an allocating task does first after it has waited between two reclaims.
+    /// The first step of an allocating task after it has waited between two reclaims.
     after_wait: AfterWait = Reclaims, drawn 81 {
         /// The task reclaims again, even if other tasks have freed enough meanwhile.
         Reclaims,

@@ -34,7 +34,7 @@ choices! {
         AsyncFirst,
     }
 
-    /// What a run of compaction does when other tasks wait for its locks or its CPU.
+    /// The reaction of a compaction run when other tasks wait for its locks or its CPU.
     contention: Contention = Held, drawn 94 {
         /// The run holds the LRU lock for a whole pageblock, and the zone's lock for a whole search.
         Held,
@@ -68,7 +68,7 @@ choices! {
         CachedBoth,
     }
 
-    /// What a run of compaction does when it has isolated pages and finds no free pages to which it can move them.
+    /// The reaction of a compaction run when it has isolated pages and finds no free pages to which it can move them.
     no_targets: NoTargets = GoesOn, drawn 96 {
         /// The run continues until the scanners meet.
         GoesOn,
@@ -76,7 +76,7 @@ choices! {
         EndsRun,
     }
 
-    /// What compaction does if the zone already has a free block of the requested order.
+    /// The reaction of compaction if the zone already has a free block of the requested order.
     block_there: BlockThere = Compacts, drawn 97 {
         /// It compacts the zone.
         Compacts,
@@ -111,8 +111,8 @@ choices! {
         No,
     }
 
-    /// How a run of compaction treats large folios. A folio that is at least as large as a pageblock, such as a huge
-    /// page, is never moved, because moving it would not make a larger free block.
+    /// The way in which a compaction run treats large folios. A folio that is at least as large as a pageblock, such as
+    /// a huge page, is never moved, because moving it would not make a larger free block.
     folios: Folios = PassedBy, drawn 121, with "compact.scanners" in ["both"] {
         /// Folios stay, and the scanner for pages to move steps over them. Free blocks are taken as single pages.
         PassedBy,

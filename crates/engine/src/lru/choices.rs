@@ -61,7 +61,7 @@ choices! {
         WhenFull,
     }
 
-    /// How a page moves to the tail of the inactive list when its writeback ends.
+    /// The way in which a page moves to the tail of the inactive list when its writeback ends.
     rotation: Rotation = OneByOne, drawn 12 {
         /// One by one, each under the LRU lock, when the write completes.
         OneByOne,
@@ -94,7 +94,7 @@ choices! {
         Batched,
     }
 
-    /// How often reclaim releases the LRU lock while it puts isolated pages back on their lists.
+    /// The interval at which reclaim releases the LRU lock while it puts isolated pages back on their lists.
     putback: Putback = InBatches, drawn 6, unless "lru.policy" in ["multigen"] {
         /// The lock is released after each batch of pages (`lru.batch`), to drop the references that isolation took.
         InBatches,
@@ -129,10 +129,10 @@ choices! {
         ByWorkingset,
     }
 
-    /// How soon reclaim sees changes of the counters of cgroups. Reclaim uses two kinds of them: the number of
-    /// refaulted pages that became active, and the number of pages on each active and inactive list. By them it decides
-    /// whether active pages become inactive (`active_scan = "when-low-or-refaulted"`), and whether evicted pages that
-    /// come back become active (`refault = "by-workingset"`).
+    /// The time after which reclaim sees changes of the counters of cgroups. Reclaim uses two kinds of them: the number
+    /// of refaulted pages that became active, and the number of pages on each active and inactive list. By them it
+    /// decides whether active pages become inactive (`active_scan = "when-low-or-refaulted"`), and whether evicted
+    /// pages that come back become active (`refault = "by-workingset"`).
     cgroup_counters: CgroupCounters = AtOnce, drawn 141, unless "lru.policy" in ["multigen"] {
         /// Reclaim sees each change at once.
         AtOnce,
@@ -194,8 +194,8 @@ choices! {
         ProportionalOfBoth,
     }
 
-    /// How scanning is divided between anonymous and file pages at priority 0. At this priority reclaim scans whole
-    /// lists.
+    /// The way in which scanning is divided between anonymous and file pages at priority 0. At this priority reclaim
+    /// scans whole lists.
     at_priority_zero: AtPriorityZero = Equal, drawn 48, with "lru.lists" in ["four"], unless "swap slots" in ["0"] {
         /// No division: anonymous and file pages are both scanned in full, whatever this costs.
         Equal,
@@ -215,8 +215,8 @@ choices! {
         WhileInactiveIsScanned,
     }
 
-    /// What reclaim does if it is to scan fewer pages of a list than a cluster (32 pages). The number of pages that it
-    /// is to scan is the *target*.
+    /// The reaction of reclaim if it is to scan fewer pages of a list than a cluster (32 pages). The number of pages
+    /// that it is to scan is the *target*.
     small_targets: SmallTargets = SavedAndOne, drawn 62, unless "lru.policy" in ["multigen"] {
         /// At each scan, the target plus one page is added to a saved sum. The list is scanned when the sum reaches a
         /// cluster. So even a list that is too small for its priority is scanned in the end.
@@ -228,8 +228,8 @@ choices! {
         AsTheyAre,
     }
 
-    /// How kswapd scans a small list of a zone that counts as hopeless (`reclaim.hopeless`). The scan target of a list
-    /// is its length shifted right by the priority. A list is small if its scan target is 0.
+    /// The way in which kswapd scans a small list of a zone that counts as hopeless (`reclaim.hopeless`). The scan
+    /// target of a list is its length shifted right by the priority. A list is small if its scan target is 0.
     hopeless_scan: HopelessScan = LikeOthers, drawn 63, unless "lru.policy" in ["multigen"] {
         /// Kswapd scans the list as in all other zones.
         LikeOthers,
@@ -237,7 +237,8 @@ choices! {
         ACluster,
     }
 
-    /// How the weights of anonymous pages and of file pages (`anon_prio`, `file_prio`) are computed from `swappiness`.
+    /// The way in which the weights of anonymous pages and of file pages (`anon_prio`, `file_prio`) are computed from
+    /// `swappiness`.
     family_weights: FamilyWeights = AndOne, drawn 64, with "lru.family_balance" in ["by-rotation"], unless "lru.policy" in ["multigen"] {
         /// The weights are swappiness + 1 and 201 - swappiness: anonymous pages are scanned a little even with
         /// swappiness 0.
@@ -281,8 +282,8 @@ choices! {
         SecondUse,
     }
 
-    /// What reclaim does with an inactive file page if two mappings have touched it since the last scan, and its
-    /// referenced flag is not set.
+    /// The treatment of an inactive file page if two mappings have touched it since the last scan, and its referenced
+    /// flag is not set.
     mapped_twice: MappedTwice = Keep, drawn 60, unless "lru.policy" in ["multigen"] {
         /// The page makes another round of the inactive list, as if one mapping had touched it.
         Keep,
@@ -311,7 +312,7 @@ choices! {
         Eighth,
     }
 
-    /// How a reclaimer sleeps if too many pages of a list are isolated.
+    /// The way in which a reclaimer sleeps if too many pages of a list are isolated.
     isolated_wait: IsolatedWait = CongestionWait, drawn 69 {
         /// The reclaimer sleeps until a congested device queue has room, at most 100 ms.
         CongestionWait,

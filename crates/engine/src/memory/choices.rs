@@ -73,7 +73,7 @@ choices! {
         ForUnmovable,
     }
 
-    /// How many pageblocks each zone reserves, at most, for requests that find no other free block
+    /// The largest number of pageblocks that each zone reserves for requests that find no other free block
     /// (`MIGRATE_RESERVE`).
     reserve_pageblocks: u64 = 2 in 0..=2, drawn 149: [0, 2];
 

@@ -3,7 +3,7 @@
 use crate::choice::choices;
 
 choices! {
-    /// How the kernel locks the index of a file, and the index of the swap cache.
+    /// The lock of the index of a file, and of the index of the swap cache.
     [page_cache]
 
     /// The lock under which the index of a file or of the swap cache is changed.

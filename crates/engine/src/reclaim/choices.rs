@@ -70,7 +70,7 @@ choices! {
         Plugged,
     }
 
-    /// What reclaim does with a page that is under writeback.
+    /// The treatment of a page that is under writeback.
     writeback_met: WritebackMet = Keep, drawn 42 {
         /// Reclaim keeps the page. The page then goes round its list once more, even if its write has ended meanwhile.
         Keep,
@@ -83,8 +83,8 @@ choices! {
         CountImmediate,
     }
 
-    /// How many of the pages that reclaim has isolated must be under writeback so that the zone is marked as full of
-    /// pages under writeback.
+    /// The number of isolated pages that must be under writeback so that the zone is marked as full of pages under
+    /// writeback.
     zone_writeback: ZoneWriteback = ScaledByPriority, drawn 43 {
         /// At least `taken >> (12 - priority)` of the `taken` isolated pages are under writeback. The lower the
         /// priority, the fewer pages are enough.
@@ -172,7 +172,7 @@ choices! {
         AnyUsableZone,
     }
 
-    /// What kswapd checks when it has balanced a node for a request of an order above 0.
+    /// The check that kswapd makes when it has balanced a node for a request of an order above 0.
     order_zero_check: OrderZeroCheck = LeftOut, drawn 51 {
         /// Kswapd checks that every zone is above its high mark for single pages, and continues for the zones that are
         /// not.
@@ -338,7 +338,8 @@ choices! {
         GivenUp,
     }
 
-    /// How reclaim waits while more pages are under writeback than a limit. The limit is 1.1 times the dirty limit.
+    /// The way in which reclaim waits while more pages are under writeback than a limit. The limit is 1.1 times the
+    /// dirty limit.
     writeout_throttle: WriteoutThrottle = AlwaysWithoutFs, drawn 75 {
         /// Reclaim waits while more pages are under writeback than the limit. Callers that may not enter the file
         /// system or do I/O wait once after every zone, at most 100 ms, whether or not the limit is exceeded.
@@ -396,8 +397,8 @@ choices! {
         ByFailures,
     }
 
-    /// How much reclaim must achieve before the count of kswapd's failures returns to 0. The choice is used only with
-    /// `hopeless = "by-failures"`.
+    /// The success of reclaim that is necessary before the count of kswapd's failures returns to 0. The choice is used
+    /// only with `hopeless = "by-failures"`.
     failures_reset: FailuresReset = AnyProgress, drawn 162 {
         /// Failures are counted anew after any reclaim of the node's pages that frees a page, even the reclaim of a
         /// control group at its limit. A group that reclaims again and again keeps kswapd awake, although kswapd itself

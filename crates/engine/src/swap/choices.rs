@@ -30,8 +30,8 @@ choices! {
         Whole,
     }
 
-    /// How the kernel treats a synchronous swap device (`SWP_SYNCHRONOUS_IO`), which answers at once. Zram and
-    /// persistent memory are such devices.
+    /// The treatment of a synchronous swap device (`SWP_SYNCHRONOUS_IO`), which answers at once. Zram and persistent
+    /// memory are such devices.
     synchronous: SynchronousSwap = LikeOthers, drawn 120, with "synchronous swap" in ["yes"] {
         /// Synchronous swap is handled like other swap.
         LikeOthers,

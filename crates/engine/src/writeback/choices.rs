@@ -36,7 +36,7 @@ choices! {
         Ignored,
     }
 
-    /// What counts as dirtyable memory. `dirty_ratio` and `dirty_background_ratio` are percentages of this memory.
+    /// The memory that counts as dirtyable. `dirty_ratio` and `dirty_background_ratio` are percentages of this memory.
     dirtyable: Dirtyable = All, drawn 24 {
         /// All pages that are free or reclaimable.
         All,
@@ -93,7 +93,7 @@ choices! {
         KeepDirty,
     }
 
-    /// What happens when a task wants to change a file page while the page is being written to its device.
+    /// The reaction when a task wants to change a file page while the page is being written to its device.
     stable_pages: StablePages = No, drawn 32 {
         /// The task changes the page at once. A write may also begin while a task changes the page. The device may get
         /// a mixture of old and new bytes. The page is then dirty again and is written once more.

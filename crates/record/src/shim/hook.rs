@@ -1,4 +1,4 @@
-//! How a function of libc is replaced: by a function of the same name that calls it, and a hook that records the call.
+//! Replaces a function of libc by a function of the same name, which calls it, and a hook that records the call.
 
 use crate::real::{errno, set_errno};
 

@@ -37,7 +37,7 @@ choices! {
         UsedOnce,
     }
 
-    /// What reclaim does with a page at the tail of its list if the page's count of uses has reached the maximum. With
+    /// The treatment of a page at the tail of its list if the page's count of uses has reached the maximum. With
     /// `protected` and `lifted`, reclaim does not evict the page, even if the refault rate of its tier is low.
     saturated: Saturated = LikeOthers, drawn 125 {
         /// The page is treated like other pages of the last tier.
@@ -167,8 +167,8 @@ choices! {
         Whole,
     }
 
-    /// How often reclaim has to find a page used through a page table before the page joins one of the two youngest
-    /// generations.
+    /// The number of times that reclaim has to find a page used through a page table before the page joins one of the
+    /// two youngest generations.
     promotion: Promotion = FirstSighting, drawn 135 {
         /// The page moves when reclaim finds it used for the first time.
         FirstSighting,
@@ -176,8 +176,8 @@ choices! {
         SecondSighting,
     }
 
-    /// What eviction does with a page at the tail of the oldest generation that cannot be freed at once, because it is
-    /// dirty, under writeback or locked.
+    /// The treatment of a page at the tail of the oldest generation that cannot be freed at once, because it is dirty,
+    /// under writeback or locked.
     dirty_at_tail: DirtyAtTail = MovedWithLocked, drawn 136 {
         /// Dirty file pages, pages under writeback and locked pages go to the next generation, to be reclaimed after
         /// they have been written.
