@@ -23,7 +23,10 @@
 pub mod choice;
 pub mod files;
 
-use std::sync::LazyLock;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock, OnceLock},
+};
 
 use placed::{Entry, Error, Node, Place, Value, one_of};
 use serde::{Deserialize, Serialize};
@@ -96,7 +99,6 @@ pub struct Kernel {
     pub choices: Choices,
     /// Each key with its value and origin, in the order of [`Choices`].
     pub settings: Vec<Setting>,
-    node: Node,
 }
 
 /// A key that kernel files can set, with its value in one kernel.
@@ -158,33 +160,23 @@ impl Kernel {
         text: &str,
         resolve: &dyn Fn(&str) -> Result<Source, String>,
     ) -> Result<Self, Error> {
-        let defaults = defaults();
-        let mut layers = Vec::new();
-        let mut about = None;
+        let mut layers: Vec<(String, Arc<Layer>)> = Vec::new();
         let mut next = Some((name.to_owned(), Source { file: file.to_owned(), text: text.to_owned() }));
         while let Some((kernel, source)) = next.take() {
-            let mut node = Node::parse(&source.file, &source.text)?;
-            let line = node.take("about").map(|line| line.read::<String>()).transpose()?;
-            let base = node.take("base");
-            if layers.is_empty() {
-                // The `about` line of a base describes the base, so it is not taken.
-                let of_base = || Some(format!("{}, changed", base.as_ref()?.as_text()?));
-                about = line.or_else(of_base);
-            }
-            check(&node, defaults)?;
-            layers.push((kernel, node));
-            if let Some(base) = base {
+            let layer = Layer::of(&kernel, &source)?;
+            if let Some(base) = &layer.base {
                 let wanted: String = base.read()?;
-                if layers.iter().any(|(kernel, _)| *kernel == wanted) {
-                    let chain = layers.iter().map(|(kernel, _)| kernel.as_str()).chain([wanted.as_str()]);
-                    let chain = chain.collect::<Vec<_>>().join(" -> ");
+                let names = || layers.iter().map(|(kernel, _)| kernel).chain([&kernel]).map(String::as_str);
+                if names().any(|kernel| kernel == wanted) {
+                    let chain = names().chain([wanted.as_str()]).collect::<Vec<_>>().join(" -> ");
                     return Err(Error::at(&base.place, format!("the bases go round in a circle: {chain}")));
                 }
                 let source = resolve(&wanted).map_err(|message| Error::at(&base.place, message))?;
                 next = Some((wanted, source));
             }
+            layers.push((kernel, layer));
         }
-        Self::assemble(name, about.unwrap_or_default(), layers, defaults)
+        Self::assemble(name, &layers)
     }
 
     /// Returns the built-in kernel `name`, such as `3.10-rc4-vanilla`; `None` if there is no such kernel.
@@ -198,29 +190,34 @@ impl Kernel {
         Some(Self::parse(name, &file, &text, &resolve).expect("the kernels of the engine are sound"))
     }
 
-    fn assemble(name: &str, about: String, layers: Vec<(String, Node)>, defaults: &Node) -> Result<Self, Error> {
-        let bases: Vec<String> = layers.iter().skip(1).map(|(kernel, _)| kernel.clone()).collect();
-        let find = |layers: &[(String, Node)], section: &str, key: &str| {
-            layers.iter().find_map(|(kernel, node)| Some((kernel.clone(), node.get(section)?.get(key)?.clone())))
-        };
+    /// Makes a kernel from its own layer, which is the first, and those of its bases.
+    fn assemble(name: &str, layers: &[(String, Arc<Layer>)]) -> Result<Self, Error> {
+        let own = &layers[0].1;
+        // The `about` line of a base describes the base, so it is not taken.
+        let of_base = || Some(format!("{}, changed", own.base.as_ref()?.as_text()?));
+        let about = own.about.clone().or_else(of_base).unwrap_or_default();
         let mut settings = Vec::new();
-        for Entry { key: section, node: table, .. } in defaults.entries() {
+        for Entry { key: section, node: table, .. } in defaults().entries() {
             for Entry { key, node: default, .. } in table.entries() {
-                let found = find(&layers, section, key);
-                let below = find(&layers[1..], section, key).map_or(default.value.clone(), |(_, node)| node.value);
-                let (value, origin) = match found {
-                    Some((kernel, Node { place, comment: source, value })) => {
-                        (value, Origin::File { kernel, place, source })
-                    }
-                    None => (default.value.clone(), Origin::Default),
+                let find = |from: usize| {
+                    layers[from..].iter().find_map(|(kernel, layer)| Some((kernel, layer.get(section, key)?)))
                 };
-                let replaces = (value != below).then_some(below);
+                let below = find(1).map_or(default, |(_, node)| node);
+                let (node, origin) = match find(0) {
+                    Some((kernel, node)) => {
+                        let (kernel, place, source) = (kernel.clone(), node.place.clone(), node.comment.clone());
+                        (node, Origin::File { kernel, place, source })
+                    }
+                    None => (default, Origin::Default),
+                };
+                let replaces = (node.value != below.value).then(|| below.value.clone());
+                let value = node.value.clone();
                 settings.push(Setting { section: section.clone(), key: key.clone(), value, origin, replaces });
             }
         }
-        let node = layers.into_iter().rev().map(|(_, node)| node).reduce(|base, top| top.over(base));
-        let node = node.expect("a kernel has at least its own file");
-        Ok(Self { name: name.to_owned(), about, bases, choices: node.read()?, settings, node })
+        let bases = layers[1..].iter().map(|(kernel, _)| kernel.clone()).collect();
+        let choices = choices_of(&settings)?;
+        Ok(Self { name: name.to_owned(), about, bases, choices, settings })
     }
 
     /// Changes the value of one key, for example `set("lru.batch", "14")`. The value is written as in a kernel file,
@@ -237,22 +234,14 @@ impl Kernel {
         };
         let parsed = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
         let value = parsed.map_or_else(|| Value::Text(value.to_owned()), |node| node.value);
-        let Setting { section, key, .. } = &self.settings[at];
-        let entry = |key: &str, value| Entry {
-            key: key.to_owned(),
-            place: place.clone(),
-            node: Node { place: place.clone(), comment: None, value },
-        };
-        let top = entry("", Value::Table(vec![entry(section, Value::Table(vec![entry(key, value.clone())]))])).node;
-        check(&top, defaults())?;
-        let node = top.over(self.node.clone());
-        self.choices = node.read()?;
-        self.node = node;
+        let setting = &self.settings[at];
+        check(&table_of(&setting.section, &setting.key, &place, value.clone()))?;
         let setting = &mut self.settings[at];
         let below = setting.replaces.take().unwrap_or_else(|| setting.value.clone());
         setting.replaces = (below != value).then_some(below);
         setting.value = value;
         setting.origin = Origin::Set;
+        self.choices = choices_of(&self.settings)?;
         Ok(())
     }
 
@@ -267,6 +256,61 @@ impl Kernel {
             .iter()
             .filter(|setting| matches!(&setting.origin, Origin::File { kernel, .. } if *kernel == self.name))
     }
+}
+
+/// The content of one kernel file, with every key and value checked.
+struct Layer {
+    /// The `about` line.
+    about: Option<String>,
+    /// The name of the base.
+    base: Option<Node>,
+    /// The sections.
+    values: Node,
+}
+
+impl Layer {
+    /// Returns the content of `source`, the file of the kernel `name`. A file that comes with the engine is read once
+    /// in a program, because most kernels build on many of them.
+    fn of(name: &str, source: &Source) -> Result<Arc<Self>, Error> {
+        static BUILT_IN: LazyLock<BTreeMap<&str, OnceLock<Arc<Layer>>>> =
+            LazyLock::new(|| files::names().map(|name| (name, OnceLock::new())).collect());
+        let is_built_in = files::source(name).is_some_and(|known| known == *source);
+        let Some(once) = BUILT_IN.get(name).filter(|_| is_built_in) else { return Self::read(source).map(Arc::new) };
+        if let Some(layer) = once.get() {
+            return Ok(layer.clone());
+        }
+        let layer = Arc::new(Self::read(source)?);
+        Ok(once.get_or_init(|| layer).clone())
+    }
+
+    fn read(source: &Source) -> Result<Self, Error> {
+        let mut values = Node::parse(&source.file, &source.text)?;
+        let about = values.take("about").map(|line| line.read()).transpose()?;
+        let base = values.take("base");
+        check(&values)?;
+        Ok(Self { about, base, values })
+    }
+
+    fn get(&self, section: &str, key: &str) -> Option<&Node> {
+        self.values.get(section)?.get(key)
+    }
+}
+
+/// Returns the choices that `settings` make, which have a value for each key.
+fn choices_of(settings: &[Setting]) -> Result<Choices, Error> {
+    let place = Place { file: "settings".into(), line: 0 };
+    let tables = settings.iter().map(|it| table_of(&it.section, &it.key, &place, it.value.clone()));
+    let all = tables.reduce(|below, top| top.over(below));
+    all.map_or_else(|| Ok(Choices::default()), |all| all.read())
+}
+
+/// Returns the tree of a kernel file that sets a single key, at `place`.
+fn table_of(section: &str, key: &str, place: &Place, value: Value) -> Node {
+    let table = |key: &str, value| {
+        let node = Node { place: place.clone(), comment: None, value };
+        Value::Table(vec![Entry { key: key.to_owned(), place: place.clone(), node }])
+    };
+    Node { place: place.clone(), comment: None, value: table(section, table(key, value)) }
 }
 
 /// Returns the key, such as `lru.swappiness`, that a wrong path probably means. The path may be a sysctl's name
@@ -296,7 +340,15 @@ fn defaults() -> &'static Node {
 
 /// Checks the keys and the values of one kernel file. This happens before the values replace those of the file's base,
 /// so that an error message names the right file.
-fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
+fn check(node: &Node) -> Result<(), Error> {
+    let is_section = |entry: &Entry| matches!(entry.node.value, Value::Table(_));
+    let choices = if node.entries().iter().all(is_section) { node.read::<Choices>().ok() } else { None };
+    if choices.is_some_and(|choices| choices.check_limits().is_ok()) { Ok(()) } else { check_each(node, defaults()) }
+}
+
+/// Checks the keys and the values of one kernel file, each by itself: the error is the first of the file, and names its
+/// key.
+fn check_each(node: &Node, defaults: &Node) -> Result<(), Error> {
     let sections: Vec<&str> = defaults.entries().iter().map(|entry| entry.key.as_str()).collect();
     for Entry { key: section, place, node: table } in node.entries() {
         let Some(known) = defaults.get(section) else {
@@ -322,21 +374,7 @@ fn check(node: &Node, defaults: &Node) -> Result<(), Error> {
                 };
                 return Err(Error::at(place, format!("unknown key `{key}` in [{section}]{hint}")));
             }
-            let one = Node {
-                value: Value::Table(vec![Entry {
-                    key: section.clone(),
-                    place: place.clone(),
-                    node: Node {
-                        value: Value::Table(vec![Entry {
-                            key: key.clone(),
-                            place: place.clone(),
-                            node: value.clone(),
-                        }]),
-                        ..table.clone()
-                    },
-                }]),
-                ..node.clone()
-            };
+            let one = table_of(section, key, place, value.value.clone());
             let choices = one.read::<Choices>();
             let choices = choices.map_err(|error| Error { message: format!("`{key}`: {}", error.message), ..error })?;
             choices.check_limits().map_err(|Refused { message, .. }| Error::at(&value.place, message))?;
