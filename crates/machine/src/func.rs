@@ -45,6 +45,8 @@ pub enum Func {
     Truncate,
     /// `exit_mmap` drops an anonymous region.
     ExitMmap,
+    /// `dup_mm` copies the page tables of a region at a fork.
+    Fork,
     /// `balance_dirty_pages` throttles a writer.
     BalanceDirtyPages,
     /// `__alloc_pages_nodemask` allocates frames.
@@ -147,7 +149,7 @@ pub enum Func {
 
 impl Func {
     /// Every function, in declaration order.
-    pub const ALL: [Self; 69] = [
+    pub const ALL: [Self; 70] = [
         Self::User,
         Self::Syscall,
         Self::Fault,
@@ -168,6 +170,7 @@ impl Func {
         Self::TcpAck,
         Self::Truncate,
         Self::ExitMmap,
+        Self::Fork,
         Self::BalanceDirtyPages,
         Self::AllocPages,
         Self::AllocSlowpath,
@@ -243,6 +246,7 @@ impl Func {
             Self::TcpAck => "tcp_ack",
             Self::Truncate => "truncate_inode_pages",
             Self::ExitMmap => "exit_mmap",
+            Self::Fork => "dup_mm",
             Self::BalanceDirtyPages => "balance_dirty_pages",
             Self::AllocPages => "__alloc_pages_nodemask",
             Self::AllocSlowpath => "__alloc_pages_slowpath",

@@ -197,7 +197,7 @@ impl<M: Machine> Access<M> {
             } else if entry.is_file() {
                 dirtied = self.write_mapped_page(task, region, page, entry)?.or(dirtied);
             } else if let Some(frame) = entry.frame() {
-                self.make_writable(region, page, frame);
+                self.make_writable(task, region, page, frame)?;
             } else if let Some(mapped) = &region.file {
                 dirtied = self.fault_file_page(task, region, mapped, page, write)?.or(dirtied);
             } else if write {
@@ -213,7 +213,7 @@ impl<M: Machine> Access<M> {
         Ok(dirtied)
     }
 
-    fn make_table(&self, task: &mut Task, region: &Region<M>, page: u32) -> Result<(), Error> {
+    pub(super) fn make_table(&self, task: &mut Task, region: &Region<M>, page: u32) -> Result<(), Error> {
         if self.gauge(Gauge::NrPageTablePages) >= self.managed_pages() / TABLES_SHARE {
             return Err(Error::TooManyTables { tables: self.gauge(Gauge::NrPageTablePages) });
         }
@@ -362,20 +362,22 @@ impl<M: Machine> Access<M> {
         self.count_huge_mapping(head, 1);
     }
 
-    /// Handles a write to a page that is mapped read-only because it still has a swap slot.
-    fn make_writable(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
+    /// Handles a write to an anonymous page that is mapped read-only (`do_wp_page`). If no other region can see the
+    /// page, which then only still had a swap slot, the entry becomes writable. Otherwise the region gets a copy.
+    fn make_writable(&self, task: &mut Task, region: &Region<M>, page: u32, part: FrameNumber) -> Result<(), Error> {
         let _span = self.machine.span(Func::WritableCopy);
-        let (part, frame) = (frame, self.frames.head(frame));
+        let frame = self.frames.head(part);
         if !self.frames[frame].get_unless_zero() {
-            return;
+            return Ok(());
         }
         let is_still_mapped = || region.entry(page).frame() == Some(part) && self.frames.head(part) == frame;
         if !is_still_mapped() {
             // The frame may have another owner by now, and must not be locked.
             self.put(frame);
-            return;
+            return Ok(());
         }
         self.lock_page(frame);
+        let mut shared = None;
         if is_still_mapped() {
             // If the page is under writeback, its slot is kept. The writeback was then useless, because the page is
             // about to change.
@@ -383,10 +385,33 @@ impl<M: Machine> Access<M> {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
             if is_still_mapped() {
-                region.replace(page, region.entry(page).made_writable());
+                let entry = region.entry(page);
+                if self.is_shared(region, part) {
+                    shared = Some(entry);
+                } else {
+                    region.replace(page, entry.made_writable());
+                }
             }
         }
         self.unlock_page(frame);
+        let copied = shared.map_or(Ok(()), |seen| {
+            let copy = self.allocate_copy(task)?;
+            self.copy_page(part, copy);
+            self.map_copy(region, page, seen, copy);
+            Ok(())
+        });
         self.put(frame);
+        copied
+    }
+
+    /// Returns whether another region of the family maps a page that `region` maps, or has the page's swap slot. The
+    /// caller has locked the page's folio, and holds the lock of the page's entry.
+    fn is_shared(&self, region: &Region<M>, part: FrameNumber) -> bool {
+        if region.family.get().is_none() {
+            return false;
+        }
+        let head = self.frames.head(part);
+        let slot = self.frames[head].is(Flags::SWAPCACHE).then(|| self.frames[head].swap_slot() + (part.0 - head.0));
+        self.frames.mappings_of_page(part) > 1 || slot.is_some_and(|slot| self.with_slots(|slots| slots.uses(slot)) > 0)
     }
 }

@@ -199,17 +199,17 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    fn allocate_copy(&self, task: &mut Task) -> Result<FrameNumber, Error> {
+    pub(super) fn allocate_copy(&self, task: &mut Task) -> Result<FrameNumber, Error> {
         self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))
     }
 
-    fn copy_page(&self, from: FrameNumber, to: FrameNumber) {
+    pub(super) fn copy_page(&self, from: FrameNumber, to: FrameNumber) {
         self.machine.copy_frame(from, to);
         self.machine.spend_on(Step::CopyPage, to, 1);
     }
 
     /// Maps a private copy in place of the entry `seen`. If the entry has changed, frees the copy.
-    fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber) {
+    pub(super) fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber) {
         let replaced = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);

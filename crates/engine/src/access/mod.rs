@@ -14,6 +14,7 @@ pub mod dirty_throttle;
 pub mod dirty_write;
 pub mod error;
 pub mod fault;
+mod fork;
 mod kernel_tasks;
 pub mod khugepaged;
 pub mod length;

@@ -356,9 +356,10 @@ impl<M: Machine> Access<M> {
     ) -> Result<Option<FrameNumber>, Error> {
         let mut throttle = Throttle::Yes;
         while write || !region.is_untouched(page) {
-            // If the task were throttled at each attempt, it might never write: each time, the flusher could write the
-            // page during the pause, and make it read-only.
-            if region.touch(page..page + 1, write).is_some() && self.fault(task, region, page, write, throttle)? {
+            // If the task were throttled at each attempt, it might never get the page: each time, during the pause, the
+            // flusher could write the page and make it read-only, or reclaim could take it.
+            if region.touch(page..page + 1, write).is_some() {
+                self.fault(task, region, page, write, throttle)?;
                 throttle = Throttle::No;
             }
             // The page may be reclaimed at any moment: take a reference, then check that it is still mapped.

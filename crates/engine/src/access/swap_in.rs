@@ -94,8 +94,7 @@ impl<M: Machine> Access<M> {
         if self.is_window_by_use() && !descriptor.is(Flags::WRITEBACK) && descriptor.test_clear(Flags::READAHEAD) {
             region.swap_window.note_used(slot);
         }
-        // A page whose slot is freed belongs to this region alone, so it may be mapped writable.
-        let is_freed = write || self.swap_is_synchronous();
+        let mut is_freed = false;
         let is_mapped = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
@@ -104,8 +103,10 @@ impl<M: Machine> Access<M> {
                 // A large folio that is still in memory has a slot for each page. The wanted slot may be that of a
                 // later page.
                 let n = slot - descriptor.swap_slot();
-                descriptor.set_owner(Owner::Region(region.id), page - n);
                 let part = FrameNumber(frame.0 + n);
+                let is_alone = self.take_swapped(region, frame, page - n, slot);
+                // A page whose slot is freed belongs to this region alone, so it may be mapped writable.
+                is_freed = (write || self.swap_is_synchronous()) && is_alone;
                 self.give_to_mapping(part);
                 region.replace(page, Entry::mapped(part, is_freed));
             }
@@ -126,6 +127,27 @@ impl<M: Machine> Access<M> {
             self.put(frame);
         }
         Ok(None)
+    }
+
+    /// Makes `region` the owner of a locked folio of the swap cache, which it is about to map from its page `first` on.
+    /// After a fork, the owner must be a region from which all regions were forked that have an entry for the folio.
+    /// Returns whether `region` alone has the page with `slot`. The caller holds the lock of the page's entry.
+    fn take_swapped(&self, region: &Region<M>, head: FrameNumber, first: u32, slot: u32) -> bool {
+        let descriptor = &self.frames[head];
+        let Some(family) = region.family.get() else {
+            descriptor.set_owner(Owner::Region(region.id), first);
+            return true;
+        };
+        // A folio that is mapped has such an owner.
+        let is_mapped = descriptor.mappings() > 0;
+        let is_alone = !is_mapped && !self.frames.folio(head).is_large() && {
+            // One use is that of this region's entry.
+            self.with_slots(|slots| slots.uses(slot)) == 1
+        };
+        if !is_mapped {
+            descriptor.set_owner(Owner::Region(if is_alone { region.id } else { family.root }), first);
+        }
+        is_alone
     }
 
     /// Reads the wanted slot, and the slots around it that `swap_readahead` selects within the aligned block of

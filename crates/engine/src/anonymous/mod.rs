@@ -1,7 +1,7 @@
 //! Regions of a process's memory, and the way from a page back to the entries that map it.
 //!
-//! *Holds* the regions with their page tables ([`region`]), the lists of the regions that map a file (`mappers`), and
-//! the processes that own regions ([`process`]). *Flow*: a fault fills an entry. Reclaim checks whether the entries of a
+//! *Holds* the regions with their page tables ([`region`]), the lists of the regions that map a file (`mappers`) or were
+//! forked from one another (`family`), and the processes that own regions ([`process`]). *Flow*: a fault fills an entry. Reclaim checks whether the entries of a
 //! page were used ([`Anonymous::page_referenced`]), and empties the entries ([`Anonymous::try_to_unmap`]); it finds them
 //! by the [`reverse_map`]. An entry of anonymous memory then names the swap slot of its page. The module is called by
 //! `writeback`, `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`.
@@ -9,6 +9,7 @@
 //!
 //! Next: [`crate::writeback`], which makes all mappings of a page read-only before it writes the page.
 
+pub(crate) mod family;
 mod mappers;
 mod mapping;
 pub mod owners;
@@ -28,6 +29,7 @@ pub use reverse_map::MappedUse;
 use crate::memory::Flags;
 use crate::page_cache::table::Table;
 use crate::swap::Swap;
+use family::Family;
 use machine::{FrameNumber, Lock, LockClass, Machine, Step};
 use mappers::FileMappers;
 use process::Processes;
@@ -70,6 +72,18 @@ impl<M: Machine> Anonymous<M> {
         self.regions.lock().insert(|id| Region::new(&self.machine, id, owner, pages, is_huge_allowed, None))
     }
 
+    /// Creates a region that is to map the pages of the anonymous region `parent`, each at the same place, for process
+    /// `owner`. Both then belong to one family. The new region has no page-table page yet.
+    pub(crate) fn create_forked_region(&self, parent: &Arc<Region<M>>, owner: Option<ProcessId>) -> Arc<Region<M>> {
+        let family = parent.family.get_or_init(|| Arc::new(Family::new(&self.machine, parent)));
+        let child = self.regions.lock().insert(|id| {
+            let child = Region::new(&self.machine, id, owner, parent.pages, parent.is_huge_allowed, None);
+            child.of_family(family.clone())
+        });
+        family.add(&child, parent.id);
+        child
+    }
+
     /// Returns the region with the number `id`; `None` if no region has this number.
     pub fn region(&self, id: u32) -> Option<Arc<Region<M>>> {
         self.regions.lock().entries.get(&id).cloned()
@@ -85,16 +99,47 @@ impl<M: Machine> Anonymous<M> {
         if let Some(mapped) = &region.file {
             self.forget_mapper(&mapped.file, region);
         }
-        self.regions.lock().entries.remove(&region.id);
+        let Some(family) = region.family.get() else {
+            self.regions.lock().entries.remove(&region.id);
+            return;
+        };
+        let gone = family.close(region.id);
+        let mut regions = self.regions.lock();
+        if !gone.contains(&region.id) {
+            // Pages that this region owns are still mapped elsewhere in the family.
+            let empty = Region::new(&self.machine, region.id, None, region.pages, false, None);
+            regions.entries.insert(region.id, Arc::new(empty.of_family(family.clone())));
+        }
+        for id in gone {
+            regions.entries.remove(&id);
+        }
     }
 
-    /// Replaces the mappings of a locked folio of the swap cache by swap entries with the folio's slots. The reference
-    /// that the mappings share is dropped.
+    /// Visits each region whose page-table entry for `page` maps `frame`, a page that the region `owner` owns.
+    pub(crate) fn for_each_anonymous_mapping(
+        &self,
+        owner: &Region<M>,
+        page: u32,
+        frame: FrameNumber,
+        mut visit: impl FnMut(&Region<M>),
+    ) {
+        match owner.family.get() {
+            None => visit(owner),
+            Some(family) => {
+                family.heirs(owner.id).filter(|heir| heir.entry(page).frame() == Some(frame)).for_each(|it| visit(&it));
+            }
+        }
+    }
+
+    /// Replaces the mappings of a locked folio of the swap cache by swap entries with the folio's slots. The references
+    /// of the mappings are dropped. `region` owns the folio.
     fn unmap_anonymous_folio(&self, head: FrameNumber, region: &Region<M>) {
         let descriptor = &self.frames[head];
         let (page, slot) = (descriptor.index(), descriptor.swap_slot());
         for (n, frame) in (0..).zip(self.frames.folio(head).frames()) {
-            self.unmap_anonymous_page(head, frame, region, page + n, slot + n);
+            self.for_each_anonymous_mapping(region, page + n, frame, |region| {
+                self.unmap_anonymous_page(head, frame, region, page + n, slot + n);
+            });
         }
     }
 

@@ -1,10 +1,11 @@
 //! Regions: ranges of a process's memory, anonymous or of a file, each with a page table of 64-bit entries.
 //!
 //! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does. It is filled, emptied
-//! or turned into a swap entry under the region's `page_table` lock. An anonymous page is mapped once, so its reverse
-//! map is its owner and page number (mechanisms/reclaim, 12, 20). The reverse map of a page of a file is in
-//! [`super::reverse_map`].
+//! or turned into a swap entry under the region's `page_table` lock. The reverse map of an anonymous page is its owner and
+//! page number (mechanisms/reclaim, 12, 20), and after a fork the regions of the owner's `family`. The reverse map of a
+//! page of a file is in [`super::reverse_map`].
 
+use super::family::Family;
 use super::mapping::FileMapping;
 use super::resident::Resident;
 use crate::memory::LruvecId;
@@ -13,7 +14,7 @@ use crate::task::ProcessId;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering};
 use machine::{FrameNumber, LockClass, Machine};
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Number of entries in a page-table page.
 pub const ENTRIES: u32 = 512;
@@ -143,6 +144,12 @@ impl Entry {
         Self(self.0 & ((1 << Self::SHIFT) - 1) | (frame.0 as u64) << Self::SHIFT)
     }
 
+    /// Returns this page-table entry without the accessed bit.
+    #[must_use]
+    pub(crate) const fn made_old(self) -> Self {
+        Self(self.0 & !Self::ACCESSED)
+    }
+
     /// Returns this page-table entry with the writable, dirty and accessed bits set.
     #[must_use]
     pub const fn made_writable(self) -> Self {
@@ -193,6 +200,8 @@ pub struct Region<M: Machine> {
     pub owner: Option<ProcessId>,
     /// The file that the region maps; `None` for anonymous memory.
     pub file: Option<FileMapping<M>>,
+    /// The regions that were forked from this one or from which it was forked; empty if there was no fork.
+    pub(crate) family: OnceLock<Arc<Family<M>>>,
     /// The swap readahead of the region, which determines how many swap slots a fault reads at once.
     pub(crate) swap_window: SwapWindow,
     /// `true` if the region is about to be dropped. The flag is set before the region's entries are emptied, so that no
@@ -226,12 +235,24 @@ impl<M: Machine> Region<M> {
             is_huge_allowed,
             owner,
             file,
+            family: OnceLock::new(),
             swap_window: SwapWindow::default(),
             is_closing: AtomicBool::new(false),
             touched: AtomicU64::new(0),
             directories: (0..tables.div_ceil(DIRECTORY)).map(|_| OnceLock::new()).collect(),
             locks: (0..LOCKS.min(tables as usize)).map(|_| machine.lock(LockClass::PageTable, ())).collect(),
         }
+    }
+
+    /// Returns this new region as a region of `family`.
+    pub(super) fn of_family(self, family: Arc<Family<M>>) -> Self {
+        Self { family: OnceLock::from(family), ..self }
+    }
+
+    /// Returns whether this region may map pages that the region with the number `owner` owns, because it was forked from
+    /// that region, directly or not.
+    pub(crate) fn is_heir_of(&self, owner: u32) -> bool {
+        self.family.get().is_some_and(|family| family.heirs(owner).any(|heir| heir.id == self.id))
     }
 
     /// Returns the lock that guards a page's entry.
@@ -507,6 +528,13 @@ impl<M: Machine> Region<M> {
     pub(super) fn write_protect(&self, page: u32) -> bool {
         let bits = Entry::WRITABLE | Entry::DIRTY;
         self.slot(page).is_some_and(|slot| slot.fetch_and(!bits, Ordering::AcqRel) & bits != 0)
+    }
+
+    /// Makes the entry of a page read-only, and returns it. A task may set the accessed bit at the same time. The caller
+    /// holds the entry's lock.
+    pub(crate) fn make_read_only(&self, page: u32) -> Entry {
+        let before = self.slot(page).map_or(0, |slot| slot.fetch_and(!Entry::WRITABLE, Ordering::AcqRel));
+        Entry(before & !Entry::WRITABLE)
     }
 
     /// Returns the frames of the region's page tables.

@@ -102,12 +102,21 @@ impl<M: Machine> Anonymous<M> {
         }
         let region = owners.region_of(self, frame);
         let is_mapped = descriptor.mappings() > 0;
-        self.machine.spend(if is_mapped { Step::ReferenceWalk } else { Step::ReferenceCheck }, 1);
-        let touched = match region {
-            Some(region) if is_mapped && flags.has(Flags::COMPOUND) => self.folio_touched(frame, region),
-            Some(region) if is_mapped => u32::from(region.test_clear_accessed(descriptor.index())),
-            _ => 0,
-        };
+        let (mut touched, mut walked) = (0, 0);
+        if let Some(region) = region.filter(|_| is_mapped) {
+            let page = descriptor.index();
+            if flags.has(Flags::COMPOUND) && region.family.get().is_none() {
+                touched = self.folio_touched(frame, region);
+            } else {
+                for (page, part) in (page..).zip(self.frames.folio(frame).frames()) {
+                    self.for_each_anonymous_mapping(region, page, part, |region| {
+                        walked += 1;
+                        touched += u32::from(region.test_clear_accessed(page));
+                    });
+                }
+            }
+        }
+        self.machine.spend(if is_mapped { Step::ReferenceWalk } else { Step::ReferenceCheck }, walked.max(1));
         MappedUse { touched, recent: touched, is_executable: false }
     }
 

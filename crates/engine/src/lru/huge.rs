@@ -55,7 +55,12 @@ impl<M: Machine> Lru<M> {
         let descriptor = &self.frames[head];
         let _guard = region.page_table(descriptor.index()).lock();
         let folio = self.frames.folio(head);
-        let is_whole = folio.is_large() && descriptor.mappings() == folio.pages();
+        // After a fork, some of the mappings may be in other regions.
+        let is_mapped_here =
+            || (descriptor.index()..).zip(folio.frames()).all(|(page, part)| region.entry(page).frame() == Some(part));
+        let is_whole = folio.is_large()
+            && descriptor.mappings() == folio.pages()
+            && (region.family.get().is_none() || is_mapped_here());
         let is_split = is_whole && self.split_listed(region, head);
         if is_split {
             self.machine.spend(Step::LruMove, folio.pages());

@@ -2,6 +2,7 @@
 
 use super::chance::{log_between, pick};
 use super::drawn::Drawn;
+use super::task::Children;
 use super::{groups, processes};
 use catalogue::{embedded, library};
 use engine::Kernel;
@@ -89,6 +90,8 @@ pub(super) struct World {
     pub has_groups: bool,
     /// True if each task is a process, which may be killed when memory is exhausted.
     pub has_processes: bool,
+    /// `true` if tasks that use memory of their own fork it, and use the copies.
+    pub has_forks: bool,
     pub kernel: Kernel,
     pub tasks: Vec<TaskPlan>,
     /// Number of shared files and regions.
@@ -140,6 +143,7 @@ impl World {
             cgroup: Cgroup::draw(seed, pages, workload.is_some()),
             has_groups: groups::draw(seed, workload.is_some()),
             has_processes: processes::draw(seed, workload.is_some()),
+            has_forks: Children::draw(seed, workload.is_some()),
             kernel: draw_kernel(rng),
             tasks,
             shared: 1 + rng.below(3),

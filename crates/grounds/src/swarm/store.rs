@@ -71,6 +71,16 @@ pub(super) struct Store {
     /// True if the device may lose writes to the store.
     is_lossy: bool,
     pages: RefCell<Vec<Versions>>,
+    /// For a region that was forked, what each page held at the fork.
+    inherited: Vec<Inherited>,
+}
+
+/// The contents that a page of a forked region has until the region's first write to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Inherited {
+    /// The number of the store whose stamp the page has.
+    number: u64,
+    versions: Versions,
 }
 
 /// The part of a page that a write covers.
@@ -88,7 +98,33 @@ impl Store {
         let pages = what.region().map_or(0, |region| region.pages as usize);
         let is_lossy = is_lossy && what.file().is_some();
         let pages = RefCell::new(vec![Versions::default(); pages]);
-        Rc::new(Self { what, number, users: Cell::new(1), is_lossy, pages })
+        Rc::new(Self { what, number, users: Cell::new(1), is_lossy, pages, inherited: Vec::new() })
+    }
+
+    /// Returns what each page holds now, for a region that is forked from this store. Returns `None` if this is not known,
+    /// because the first write to a page has failed.
+    fn contents(&self) -> Option<Vec<Inherited>> {
+        let of_page = |(page, versions): (usize, &Versions)| match (versions.floor, versions.ceiling) {
+            (0, 0) => Some(self.inherited.get(page).copied().unwrap_or(Inherited { number: 0, versions: *versions })),
+            (0, _) => None,
+            _ => Some(Inherited { number: self.number, versions: *versions }),
+        };
+        self.pages.borrow().iter().enumerate().map(of_page).collect()
+    }
+
+    /// Creates a store with the number `number` by a fork of this one, whose pages no other task writes. Returns `None` if
+    /// this store is no anonymous region, or a page's contents are not known. `fork` makes the region.
+    pub fn forked(
+        &self,
+        number: u64,
+        fork: impl FnOnce(&Arc<Region<Sim>>) -> Option<Arc<Region<Sim>>>,
+    ) -> Option<Rc<Self>> {
+        let What::Region(region) = &self.what else { return None };
+        let inherited = self.contents()?;
+        let child = fork(region)?;
+        let pages = RefCell::new(vec![Versions::default(); child.pages as usize]);
+        let (what, users) = (What::Region(child), Cell::new(1));
+        Some(Rc::new(Self { what, number, users, is_lossy: false, pages, inherited }))
     }
 
     /// Returns the number of pages of the file or region.
@@ -101,7 +137,7 @@ impl Store {
     }
 
     fn stamp(&self, page: u32, version: u32) -> u64 {
-        1 << 63 | (self.number & 0x7fff) << 48 | u64::from(page & 0xff_ffff) << 24 | u64::from(version & 0xff_ffff)
+        stamp_of(self.number, page, version)
     }
 
     /// Returns whether writes to the store go only to memory and swap, and to no file.
@@ -210,6 +246,16 @@ impl Store {
         let floor = if self.is_lossy { 0 } else { before.floor };
         let ceiling = self.versions(page).ceiling;
         let version = (held & 0xff_ffff) as u32;
+        if before.floor == 0
+            && let Some(Inherited { number, versions }) = self.inherited.get(page as usize)
+        {
+            let is_first = held == 0 && versions.floor == 0;
+            let may_be = versions.floor..=versions.ceiling;
+            if is_first || held == stamp_of(*number, page, version) && may_be.contains(&version) {
+                return;
+            }
+            assert!(held != 0, "page {page} of {} has lost what it had at its fork", self.name());
+        }
         let is_ours = if held == 0 { floor == 0 } else { held == self.stamp(page, version) && version >= floor };
         assert!(
             is_ours && version <= ceiling,
@@ -239,6 +285,11 @@ impl Store {
             }
         }
     }
+}
+
+/// Returns the stamp of a version of a page of the store with the number `number`.
+fn stamp_of(number: u64, page: u32, version: u32) -> u64 {
+    1 << 63 | (number & 0x7fff) << 48 | u64::from(page & 0xff_ffff) << 24 | u64::from(version & 0xff_ffff)
 }
 
 /// Makes a file of `pages` pages that were never written, and maps it.

@@ -20,6 +20,46 @@ const ENOUGH_TIME: Nanos = Nanos::from_secs(10_000);
 /// Largest number of files of one task.
 const FILES: usize = 3;
 
+/// Largest number of regions that a task has forked and not dropped.
+const CHILDREN: usize = 3;
+
+/// The regions that a task has forked.
+pub(super) struct Children {
+    stores: Vec<Rc<Store>>,
+    /// Decides when the task forks, and what it does with the children. All other random numbers come from elsewhere, so
+    /// that they are the same whether tasks fork or not.
+    rng: Rng,
+}
+
+impl Children {
+    /// Draws whether the tasks of a simulated world fork. Returns `false` if the world runs a workload.
+    pub fn draw(seed: u64, is_workload: bool) -> bool {
+        Rng::new(seed, u64::MAX - 35).below(4) == 0 && !is_workload
+    }
+
+    /// Returns no children, for task `number` of the world with the seed `seed`.
+    pub fn new(seed: u64, number: u64) -> Self {
+        Self { stores: Vec::new(), rng: Rng::new(seed, u64::MAX - 500 - number) }
+    }
+
+    /// Returns the position of a random child.
+    fn at(&mut self) -> usize {
+        self.rng.below(self.stores.len() as u64) as usize
+    }
+
+    /// Returns a random child.
+    fn one(&mut self) -> Rc<Store> {
+        let at = self.at();
+        self.stores[at].clone()
+    }
+
+    /// Returns a random range of pages in a store of `pages` pages.
+    fn range(&mut self, pages: u32) -> std::ops::Range<u32> {
+        let start = self.rng.below(u64::from(pages)) as u32;
+        start..(start + (1 << self.rng.below(6))).min(pages)
+    }
+}
+
 /// A running task of a random world (a simulation that is drawn from a seed), with the state of its work.
 pub(super) struct Worker {
     shared: Rc<Shared>,
@@ -37,6 +77,8 @@ pub(super) struct Worker {
     /// The simulated process that the task belongs to; `None` if the world (the random machine with its tasks) has no
     /// processes.
     process: Option<Arc<Process>>,
+    /// The regions that this task has forked from its memory; `None` if the tasks of the world do not fork.
+    children: Option<Children>,
     /// Number of times that an operation of this task failed because memory was exhausted.
     refusals: Cell<u32>,
 }
@@ -49,11 +91,12 @@ impl Worker {
         number: u32,
         [rng, groups_rng]: [Rng; 2],
         process: Option<Arc<Process>>,
+        children: Option<Children>,
     ) -> Self {
         let left_pages = plan.budget_pages;
         let task = Task { process: process.as_ref().map(|process| process.id), ..Task::user() };
         let (shared, state, refusals) = (shared.clone(), ReadState::default(), Cell::new(0));
-        Self { shared, plan, number, task, rng, groups_rng, left_pages, state, process, refusals }
+        Self { shared, plan, number, task, rng, groups_rng, left_pages, state, process, children, refusals }
     }
 
     /// Works until the task's budget of pages is used up, the task is told to end, or the whole world has used too much
@@ -257,6 +300,52 @@ impl Worker {
         self.expect(what).map(|what| self.shared.add(what)).unwrap_or_else(|| self.make_region(pages))
     }
 
+    /// Sometimes forks the memory `parent` or one of its children, and uses or drops one of them.
+    fn use_children(&mut self, parent: &Rc<Store>) {
+        let Some(mut children) = self.children.take() else { return };
+        let has_children = !children.stores.is_empty();
+        match children.rng.below(32) {
+            0 if children.stores.len() < CHILDREN => {
+                let of_child = has_children && children.rng.below(4) == 0;
+                let forked = if of_child { children.one() } else { parent.clone() };
+                children.stores.extend(self.fork(&forked));
+            }
+            1 if has_children => {
+                let at = children.at();
+                self.shared.release(&children.stores.swap_remove(at));
+            }
+            2..8 if has_children => {
+                let store = children.one();
+                let pages = children.range(store.pages());
+                for page in pages {
+                    let part = if children.rng.below(4) == 0 { Part::Rest } else { Part::Stamp };
+                    let result = store.write(&self.shared.engine, &mut self.task, page, part);
+                    if self.expect(result).is_none() {
+                        break;
+                    }
+                }
+            }
+            8..14 if has_children => {
+                let store = children.one();
+                let pages = children.range(store.pages());
+                self.verify(&store, pages);
+            }
+            _ => {}
+        }
+        self.children = Some(children);
+    }
+
+    fn fork(&mut self, parent: &Store) -> Option<Rc<Store>> {
+        let shared = self.shared.clone();
+        let number = shared.next_number.replace(shared.next_number.get() + 1);
+        let store = parent.forked(number, |region| {
+            let forked = shared.engine.access().fork_region(&mut self.task, region, region.owner);
+            self.expect(forked)
+        })?;
+        shared.live.borrow_mut().insert(number, store.clone());
+        Some(store)
+    }
+
     /// Writes and reads memory of the task's own.
     fn touch(&mut self) {
         let pages = self.plan.size_pages;
@@ -281,12 +370,14 @@ impl Worker {
                 }
                 _ => {}
             }
+            self.use_children(&region);
             if !self.go_on(count) {
                 break;
             }
         }
         for start in (0..pages).step_by(64) {
-            if self.shared.is_late.get() {
+            // What is left is verified after all tasks have ended.
+            if self.shared.is_late.get() || self.shared.sim.now() >= ENOUGH_TIME {
                 break;
             }
             self.verify(&region, start..(start + 64).min(pages));

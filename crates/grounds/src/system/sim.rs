@@ -390,6 +390,41 @@ impl SimSystem {
         SystemError(format!("process {} (`{name}`) was killed for lack of memory", id.0))
     }
 
+    /// Creates a process for a new task. It is in the group of the machine file that has the task's name in its list, or in
+    /// the group of this task.
+    fn new_process(&self, name: &str) -> Arc<Process> {
+        let named = self.shared.groups.borrow().of_task(name);
+        let group = named.unwrap_or_else(|| self.task.borrow().group);
+        let process = self.engine().anonymous().create_process(name, group);
+        let adj =
+            named.map_or_else(|| self.process.oom_score_adj(), |id| self.shared.groups.borrow().oom_score_adj(id));
+        process.set_oom_score_adj(adj);
+        process
+    }
+
+    /// Starts the task of a new process.
+    fn spawn_process(&self, name: &str, process: Arc<Process>, body: impl FnOnce(&Self) + 'static) -> sim::TaskId {
+        let shared = self.shared.clone();
+        let (number, group) = (process.id.0, process.group());
+        // The task that starts another pays for its stack; the other enters its own group later.
+        let payer = self.engine().allocate().charge_stack(&mut self.task.borrow_mut());
+        let task = self.shared.sim.spawn(name, move || {
+            let system = Self::for_process(&shared, process);
+            system.engine().memory().enter_group(&mut system.task.borrow_mut(), group);
+            body(&system);
+            // A task that ends by itself leaves what it did not unmap, so that older runs stay as they were.
+            if system.process.is_killed() {
+                system.engine().access().exit_process(&system.process);
+            }
+            system.process.set_gone();
+            shared.engine.memory().free_object(payer, KernelMemory::KernelStack, STACK_BYTES);
+            shared.processes.borrow_mut().remove(&number);
+        });
+        self.shared.processes.borrow_mut().insert(number, task);
+        self.shared.started.update(|started| started + 1);
+        task
+    }
+
     /// Returns the error that the workload sees for an error of the engine.
     fn words(&self, error: engine::Error) -> SystemError {
         if self.process.is_killed() { self.killed() } else { SystemError(error.to_string()) }
@@ -454,30 +489,31 @@ impl System for SimSystem {
     }
 
     fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> sim::TaskId {
-        let shared = self.shared.clone();
-        let named = shared.groups.borrow().of_task(name);
-        let group = named.unwrap_or_else(|| self.task.borrow().group);
-        let process = self.engine().anonymous().create_process(name, group);
-        let adj = named.map_or_else(|| self.process.oom_score_adj(), |id| shared.groups.borrow().oom_score_adj(id));
-        process.set_oom_score_adj(adj);
-        let number = process.id.0;
-        // The task that starts another pays for its stack; the other enters its own group later.
-        let payer = self.engine().allocate().charge_stack(&mut self.task.borrow_mut());
-        let task = self.shared.sim.spawn(name, move || {
-            let system = Self::for_process(&shared, process);
-            system.engine().memory().enter_group(&mut system.task.borrow_mut(), group);
-            body(&system);
-            // A task that ends by itself leaves what it did not unmap, so that older runs stay as they were.
-            if system.process.is_killed() {
-                system.engine().access().exit_process(&system.process);
+        let process = self.new_process(name);
+        self.spawn_process(name, process, body)
+    }
+
+    fn fork(
+        &self,
+        name: &str,
+        regions: &[&Arc<Region<Sim>>],
+        body: impl FnOnce(&Self, Vec<Arc<Region<Sim>>>) + Send + 'static,
+    ) -> Result<sim::TaskId, SystemError> {
+        self.alive()?;
+        let process = self.new_process(name);
+        let mut copies = Vec::new();
+        for region in regions {
+            let access = self.engine().access();
+            match access.fork_region(&mut self.task.borrow_mut(), region, Some(process.id)) {
+                Ok(copy) => copies.push(copy),
+                Err(error) => {
+                    copies.iter().for_each(|copy: &Arc<Region<Sim>>| access.drop_region(copy));
+                    process.set_gone();
+                    return Err(self.words(error));
+                }
             }
-            system.process.set_gone();
-            shared.engine.memory().free_object(payer, KernelMemory::KernelStack, STACK_BYTES);
-            shared.processes.borrow_mut().remove(&number);
-        });
-        self.shared.processes.borrow_mut().insert(number, task);
-        self.shared.started.update(|started| started + 1);
-        task
+        }
+        Ok(self.spawn_process(name, process, move |system| body(system, copies)))
     }
 
     fn join(&self, task: &sim::TaskId) {

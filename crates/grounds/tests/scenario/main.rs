@@ -19,6 +19,7 @@ mod file;
 mod file_folios;
 mod folio_compaction;
 mod folios;
+mod fork;
 mod ground;
 mod group_dirty_limit;
 mod group_kernel_memory;

@@ -170,6 +170,41 @@ pub trait System: Sized + 'static {
         Started { name: name.to_owned(), task, found }
     }
 
+    /// Starts a task as a process of its own, which has a copy of anonymous regions of this task as they are now (`fork`).
+    /// No page is copied before one of the two writes to it. The body gets the copies in the order of `regions`; it unmaps
+    /// them.
+    ///
+    /// # Errors
+    /// When memory for the page tables is exhausted, or the system cannot fork.
+    fn fork(
+        &self,
+        name: &str,
+        regions: &[&Self::Region],
+        body: impl FnOnce(&Self, Vec<Self::Region>) + Send + 'static,
+    ) -> Result<Self::Task, SystemError> {
+        let _ = (name, regions, body);
+        Err(SystemError("this ground cannot fork: all tasks are one process".into()))
+    }
+
+    /// Forks as [`System::fork`] does. [`Started::join`] returns the result of the body.
+    ///
+    /// # Errors
+    /// Those of [`System::fork`].
+    fn fork_and_return<T: Send + 'static>(
+        &self,
+        name: &str,
+        regions: &[&Self::Region],
+        body: impl FnOnce(&Self, Vec<Self::Region>) -> T + Send + 'static,
+    ) -> Result<Started<Self, T>, SystemError> {
+        let found = Arc::new(Mutex::new(None));
+        let cell = found.clone();
+        let task = self.fork(name, regions, move |system, regions| {
+            let result = body(system, regions);
+            *cell.lock().expect("nothing panics with it") = Some(result);
+        })?;
+        Ok(Started { name: name.to_owned(), task, found })
+    }
+
     /// Returns the names of the memory control groups that belong to one section `[[group]]` of the machine file: the
     /// section with the name `name`. The result is `name` itself, or `name-0`, `name-1` and so on if the section has a
     /// `count`.
@@ -512,7 +547,7 @@ pub trait System: Sized + 'static {
     }
 }
 
-/// A task started by [`System::start`].
+/// A task started by [`System::start`] or [`System::fork_and_return`].
 pub struct Started<S: System, T> {
     name: String,
     task: S::Task,
@@ -528,6 +563,12 @@ impl<S: System, T> Started<S, T> {
         system.join(&self.task);
         let found = self.found.lock().expect("nothing panics with it").take();
         found.unwrap_or_else(|| panic!("task `{}` panicked", self.name))
+    }
+
+    /// Returns whether the task has its result, so that [`Started::join`] hardly waits.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.found.lock().expect("nothing panics with it").is_some()
     }
 
     /// Tells the task to end.

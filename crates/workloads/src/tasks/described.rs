@@ -161,6 +161,13 @@ pub struct TaskOf {
     pub before: Vec<Step>,
     /// The steps that each task does in the measurement, again and again.
     pub steps: Vec<Step>,
+    /// The steps that a child process does. A step `fork = true` starts the child, which has the task's anonymous
+    /// regions as they are then.
+    #[serde(default)]
+    pub child: Vec<Step>,
+    /// Number of times that a child does its steps before it ends. Default 1.
+    #[serde(default = "count")]
+    pub child_rounds: u64,
     /// Number of times that a task does its steps before it ends. Default: it repeats them until the run ends.
     pub rounds: Option<u64>,
 }
@@ -246,7 +253,8 @@ impl Described {
         if !(-1000..=1000).contains(&task.oom_score_adj) {
             return Err(format!("task `{name}`: `oom_score_adj` is {}: from -1000 to 1000", task.oom_score_adj));
         }
-        let steps = [("before", &task.before), ("steps", &task.steps)];
+        self.check_child(task).map_err(|error| format!("task `{name}`: {error}"))?;
+        let steps = [("before", &task.before), ("steps", &task.steps), ("child", &task.child)];
         for (list, number, step) in
             steps.iter().flat_map(|(list, steps)| (1..).zip(*steps).map(move |(n, step)| (list, n, step)))
         {
@@ -260,6 +268,35 @@ impl Described {
             self.check_signal(&step.action).map_err(|error| format!("{}: {error}", at()))?;
             if let Some(places) = step.action.places() {
                 check_theta(places.distribution, places.theta).map_err(|error| format!("{}: {error}", at()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an error if the steps of a task's child are none that a child can do, or no step starts the child.
+    fn check_child(&self, task: &TaskOf) -> Result<(), String> {
+        let has_fork = task.before.iter().chain(&task.steps).any(|step| step.action == Action::Fork);
+        match (has_fork, task.child.is_empty()) {
+            (true, true) => return Err("a step forks, but the child has no steps: expected `child = [...]`".into()),
+            (false, false) => return Err("no step starts the child: expected a step `fork = true`".into()),
+            _ => {}
+        }
+        if task.child_rounds == 0 {
+            return Err("`child_rounds` is 0: expected at least 1".into());
+        }
+        for (number, step) in (1..).zip(&task.child) {
+            let is_possible =
+                step.action.is_operation() || matches!(step.action, Action::Sleep(_) | Action::Compute(_));
+            if !is_possible {
+                return Err(format!(
+                    "`child`, step {number}: a child reads, writes, touches, syncs, sleeps and computes"
+                ));
+            }
+            let maps_file = |region: &str| self.region.get(region).is_some_and(|region| region.file.is_some());
+            if let Some(region) = step.action.region().filter(|region| maps_file(region)) {
+                return Err(format!(
+                    "`child`, step {number}: region `{region}` maps a file, and a child has none of these"
+                ));
             }
         }
         Ok(())
@@ -326,7 +363,7 @@ impl Described {
     /// the order of the steps.
     pub(super) fn row_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
-        for step in self.task.values().flat_map(|task| &task.steps) {
+        for step in self.task.values().flat_map(|task| task.steps.iter().chain(&task.child)) {
             for name in [&step.row, &step.write_row, &step.sync_row].into_iter().flatten() {
                 if !names.contains(&name.as_str()) {
                     names.push(name);
@@ -367,7 +404,7 @@ impl Described {
 impl TaskOf {
     /// Returns the actions of all steps.
     fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.before.iter().chain(&self.steps).map(|step| &step.action)
+        self.before.iter().chain(&self.steps).chain(&self.child).map(|step| &step.action)
     }
 
     /// Returns whether any action of the tasks' steps uses the region called `region`.

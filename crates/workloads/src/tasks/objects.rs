@@ -135,6 +135,13 @@ pub(super) struct Mapped<S: System> {
     region: S::Region,
     pub pages: u64,
     contents: Contents,
+    is_of_file: bool,
+}
+
+/// The contents of an anonymous region at a fork: the name of its pattern, and the version of each page.
+pub(super) struct Copied {
+    name: String,
+    versions: Vec<u32>,
 }
 
 /// The place in which the versions of a region's pages are recorded.
@@ -150,7 +157,7 @@ impl<S: System> Mapped<S> {
     /// Maps anonymous memory of `pages` pages.
     pub fn anonymous(system: &S, name: String, pages: u64, has_huge: bool) -> Result<Self, SystemError> {
         let region = if has_huge { system.map_huge(pages as u32)? } else { system.map(pages as u32)? };
-        Ok(Self { region, pages, contents: Contents::Own(name, vec![0; pages as usize]) })
+        Ok(Self { region, pages, contents: Contents::Own(name, vec![0; pages as usize]), is_of_file: false })
     }
 
     /// Maps a file from its beginning to its end.
@@ -162,7 +169,28 @@ impl<S: System> Mapped<S> {
             true => Contents::Own(file.name.clone(), vec![1; file.pages as usize]),
             false => Contents::OfFile(file.clone()),
         };
-        Ok(Self { region, pages: file.pages, contents })
+        Ok(Self { region, pages: file.pages, contents, is_of_file: true })
+    }
+
+    /// Returns the region if it is anonymous; `None` if it maps a file.
+    pub const fn anonymous_region(&self) -> Option<&S::Region> {
+        match self.contents {
+            Contents::Own(..) if !self.is_of_file => Some(&self.region),
+            Contents::Own(..) | Contents::OfFile(_) => None,
+        }
+    }
+
+    /// Returns the description of the contents that a copy of the region has now, so that a child can verify them.
+    pub fn copied(&self) -> Copied {
+        let Contents::Own(name, versions) = &self.contents else { unreachable!("a region of a file is not copied") };
+        Copied { name: name.clone(), versions: versions.clone() }
+    }
+
+    /// Returns the copy of a region that a child process has.
+    pub fn of_child(region: S::Region, copied: Copied) -> Self {
+        let Copied { name, versions } = copied;
+        let pages = versions.len() as u64;
+        Self { region, pages, contents: Contents::Own(name, versions), is_of_file: false }
     }
 
     /// Stores each page once, in order.

@@ -1,12 +1,12 @@
 //! One task of a load: it does its steps in order, again and again.
 
 use super::described::{Params, RegionOf, TaskOf};
-use super::objects::{Mapped, SharedFile};
+use super::objects::{Copied, Mapped, SharedFile};
 use super::step::{Action, Order, Places, Repeated, Step};
 use super::{Files, Member};
 use crate::choose::Chooser;
 use crate::meter::Tally;
-use crate::system::{System, SystemError};
+use crate::system::{Started, System, SystemError};
 use hdrhistogram::Histogram;
 use machine::{Nanos, PAGE_BYTES};
 use sim::Rng;
@@ -23,6 +23,9 @@ const SLEEP_AT_MOST: Nanos = Nanos::from_secs(1);
 /// Time for which a task sleeps after it found that another task is writing the page that it chose to write. It then
 /// chooses another page.
 const CLAIM_AGAIN: Nanos = Nanos(10_000);
+
+/// Distance between the random streams of a task's children.
+const CHILD_STREAM: u64 = 1 << 32;
 
 /// Reason why a step has the handle of its file. It is the message of the panic if the handle is missing.
 const OPENED: &str = "a step that uses a file has opened it";
@@ -71,13 +74,20 @@ pub(super) fn no_durations(rows: &[impl AsRef<str>]) -> Durations {
 /// A running task.
 pub(super) struct Task<'a, S: System> {
     system: &'a S,
-    load: &'a Load,
+    load: &'a Arc<Load>,
     kind: &'a TaskOf,
+    member: &'a Member,
     /// Name of the kind of task.
     name: &'a str,
     /// Number of the task among those of its kind.
     number: u64,
     files: &'a Files,
+    /// `true` if the task is a child, which does the steps `child`.
+    is_child: bool,
+    /// The last child, if it was not waited for.
+    child: Option<Started<S, Result<Durations, SystemError>>>,
+    /// Number of children that the task has started.
+    forks: u64,
     regions: BTreeMap<String, Mapped<S>>,
     rng: Rng,
     /// For each signal, the counter value that this task last waited for. A further wait for the signal adds to this
@@ -104,7 +114,12 @@ struct Place<S: System> {
 impl<'a, S: System> Task<'a, S> {
     /// Moves the calling task to the control group that the load gives it, sets its `oom_score_adj`, and returns its
     /// state.
-    pub fn start(system: &'a S, load: &'a Load, member: &'a Member, files: &'a Files) -> Result<Self, SystemError> {
+    pub fn start(
+        system: &'a S,
+        load: &'a Arc<Load>,
+        member: &'a Member,
+        files: &'a Files,
+    ) -> Result<Self, SystemError> {
         let kind = member.task(&load.described);
         if kind.oom_score_adj != 0 {
             system.set_oom_score_adj(kind.oom_score_adj);
@@ -112,19 +127,28 @@ impl<'a, S: System> Task<'a, S> {
         if let Some(group) = &kind.group {
             system.enter_group(Some(group))?;
         }
-        Ok(Self {
+        Ok(Self::with(system, load, member, files, member.stream))
+    }
+
+    /// Returns the state of a task that has done nothing, with random numbers of the stream `stream`.
+    fn with(system: &'a S, load: &'a Arc<Load>, member: &'a Member, files: &'a Files, stream: u64) -> Self {
+        Self {
             system,
             load,
-            kind,
+            kind: member.task(&load.described),
+            member,
             name: &member.kind,
             number: member.number,
             files,
+            is_child: false,
+            child: None,
+            forks: 0,
             regions: BTreeMap::new(),
-            rng: system.rng(member.stream),
+            rng: system.rng(stream),
             waited: BTreeMap::new(),
             bytes: vec![0; PAGE_BYTES],
             durations: no_durations(&load.rows),
-        })
+        }
     }
 
     /// Does the task's steps before the measurement once. Then repeats the task's steps of the measurement in rounds,
@@ -144,10 +168,78 @@ impl<'a, S: System> Task<'a, S> {
             }
             rounds += 1;
         }
+        self.end_child()?;
+        self.unmap_all();
+        Ok(self.durations)
+    }
+
+    fn unmap_all(&mut self) {
         for region in std::mem::take(&mut self.regions).into_values() {
             region.unmap(self.system);
         }
+    }
+
+    /// Starts a child, unless the last one still runs. The time that the fork takes goes to the row `row`, if any.
+    fn fork(&mut self, row: Option<&str>) -> Result<(), SystemError> {
+        if self.child.as_ref().is_some_and(|child| !child.has_ended()) {
+            return Ok(());
+        }
+        self.end_child()?;
+        let anonymous =
+            self.regions.iter().filter_map(|(name, mapped)| Some((name, mapped, mapped.anonymous_region()?)));
+        let anonymous: Vec<_> = anonymous.collect();
+        let copied: Vec<(String, Copied)> =
+            anonymous.iter().map(|(name, mapped, _)| ((*name).clone(), mapped.copied())).collect();
+        let regions: Vec<&S::Region> = anonymous.iter().map(|(.., region)| *region).collect();
+        self.forks += 1;
+        let stream = self.member.stream + self.forks * CHILD_STREAM;
+        let (load, member, files) = (self.load.clone(), self.member.clone(), self.files.clone());
+        let name = format!("child of {} {}", self.name, self.number);
+        let started = self.system.now();
+        let child = self.system.fork_and_return(&name, &regions, move |system, regions| {
+            let mut child = Task::with(system, &load, &member, &files, stream);
+            let regions = copied.into_iter().zip(regions);
+            child.regions = regions.map(|((name, copied), region)| (name, Mapped::of_child(region, copied))).collect();
+            child.run_child()
+        })?;
+        self.child = Some(child);
+        let time = self.system.now().since(started);
+        self.record(row, time);
+        Ok(())
+    }
+
+    /// Does the steps of a child. Returns the durations of its operations, by row.
+    fn run_child(mut self) -> Result<Durations, SystemError> {
+        self.is_child = true;
+        let steps = &self.kind.child;
+        let mut places = steps.iter().map(|step| self.place(step)).collect::<Result<Vec<_>, _>>()?;
+        for _ in 0..self.kind.child_rounds {
+            for (step, place) in steps.iter().zip(&mut places) {
+                self.step(step, place, None)?;
+            }
+        }
+        self.unmap_all();
         Ok(self.durations)
+    }
+
+    /// Ends the last child, if there is one, and adds its durations to those of the task.
+    fn end_child(&mut self) -> Result<(), SystemError> {
+        let Some(child) = self.child.take() else { return Ok(()) };
+        let was_killed = !child.has_ended();
+        if was_killed {
+            child.kill(self.system);
+        }
+        match child.join(self.system) {
+            Ok(durations) => {
+                for (all, of_child) in self.durations.iter_mut().zip(durations) {
+                    all.add(of_child).expect("it grows as far as need be");
+                }
+                Ok(())
+            }
+            // An operation of a task that is told to end may fail.
+            Err(_) if was_killed => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens the file of a step, if it uses one. Returns the state that the step keeps from one operation to the next.
@@ -190,11 +282,16 @@ impl<'a, S: System> Task<'a, S> {
                 tally.keep_step(self.system);
             }
             let (row, time) = self.act(step, place, tally.as_deref())?;
-            if let (Some(tally), Some(time), false) = (tally.as_deref_mut(), time, step.is_one) {
-                self.count(row, time + late, tally);
+            match (tally.as_deref_mut(), time.filter(|_| !step.is_one)) {
+                (Some(tally), Some(time)) => self.count(row, time + late, tally),
+                (None, Some(time)) if self.is_child => self.record(row, time + late),
+                _ => {}
             }
             self.sync_after(step, place)?;
             self.sleep(step.think, tally.as_deref());
+        }
+        if self.is_child && step.is_one && !self.is_over(None) {
+            self.record(step.row.as_deref(), self.system.now().since(started));
         }
         // A step that the end of the run has cut short did not do all that its duration stands for.
         if let Some(tally) = tally.filter(|tally| step.is_one && !self.is_over(Some(tally))) {
@@ -283,6 +380,10 @@ impl<'a, S: System> Task<'a, S> {
                 Some(self.touch((region, places, *store_percent), place)?)
             }
             Action::Sync(_) => Some(Self::sync(self.system, place)?),
+            Action::Fork => {
+                self.fork(row)?;
+                None
+            }
             other => {
                 self.act_between(other, tally)?;
                 None
@@ -316,7 +417,7 @@ impl<'a, S: System> Task<'a, S> {
                 self.wait_until(name, tally, |counter| counter % count == number);
             }
             Action::DropCaches => system.drop_caches()?,
-            Action::Read { .. } | Action::Write { .. } | Action::Touch { .. } | Action::Sync(_) => {}
+            Action::Read { .. } | Action::Write { .. } | Action::Touch { .. } | Action::Sync(_) | Action::Fork => {}
         }
         Ok(())
     }

@@ -93,6 +93,9 @@ pub enum Action {
     Turn(String),
     /// Drops the clean pages of all files from memory.
     DropCaches,
+    /// Forks: starts a child process, which has the task's anonymous regions as they are now, and does the steps `child`
+    /// of the task's description. Does nothing if the task's last child has not ended.
+    Fork,
 }
 
 /// The places in a file or region that a step uses.
@@ -178,6 +181,7 @@ struct Text {
     wait: Option<String>,
     turn: Option<String>,
     drop_caches: Option<bool>,
+    fork: Option<bool>,
 
     order: Option<Order>,
     distribution: Option<Distribution>,
@@ -213,7 +217,8 @@ impl Serialize for Step {
 }
 
 /// The keys that name an action.
-const ACTIONS: &str = "read, write, touch, sync, map, unmap, sleep_us, compute_us, signal, wait, turn, drop_caches";
+const ACTIONS: &str =
+    "read, write, touch, sync, map, unmap, sleep_us, compute_us, signal, wait, turn, drop_caches, fork";
 
 /// Largest number of KiB of one operation.
 const KIB_MAX: u64 = 16 << 10;
@@ -292,6 +297,7 @@ fn action(text: &Text) -> Result<Action, String> {
     add(text.wait.clone().map(|signal| Action::Wait(signal, text.count.unwrap_or(1))));
     add(text.turn.clone().map(Action::Turn));
     add(text.drop_caches.filter(|is| *is).map(|_| Action::DropCaches));
+    add(text.fork.filter(|is| *is).map(|_| Action::Fork));
     match (actions.pop(), actions.is_empty()) {
         (Some(action), true) => Ok(action),
         (None, _) => Err(format!("the step has no action: expected one of {ACTIONS}")),

@@ -41,7 +41,9 @@ impl<M: Machine> Lru<M> {
         match self.frames[frame].owner() {
             Owner::Region(_) => {
                 if let Some(region) = owners.region_of(self, frame) {
-                    self.look_around_in(multigen, lruvec, region, index);
+                    self.for_each_anonymous_mapping(region, index, frame, |region| {
+                        self.look_around_in(multigen, lruvec, region, index);
+                    });
                 }
             }
             Owner::File(_) => {

@@ -1,0 +1,88 @@
+//! The regions that `fork` has made of one another (`anon_vma_chain`).
+//!
+//! After a fork, the parent and the child map the same anonymous pages, read-only, each page at the same place in both
+//! regions. A page's descriptor names one region as its owner. Only this region and regions forked from it, directly or
+//! not, can map the page. So the reverse map of the page visits this part of the family.
+//!
+//! A region that is dropped leaves an empty region with its number, as long as regions forked from it are there: pages
+//! that it owned may still be mapped in those. *Locks*: that of the list of members, inside which no other is taken.
+//! *Description*: mechanisms/fork.
+
+use super::Region;
+use machine::{Lock, LockClass, Machine};
+use std::sync::{Arc, Weak};
+
+/// A region of a family.
+struct Member<M: Machine> {
+    id: u32,
+    /// The number of the region from which this one was forked; `None` for the first region of the family.
+    parent: Option<u32>,
+    region: Weak<Region<M>>,
+    /// `true` if the region was dropped.
+    is_closed: bool,
+}
+
+impl<M: Machine> Clone for Member<M> {
+    fn clone(&self) -> Self {
+        Self { id: self.id, parent: self.parent, region: self.region.clone(), is_closed: self.is_closed }
+    }
+}
+
+/// The regions of a family. Parents come before their children.
+type Members<M> = Arc<[Member<M>]>;
+
+/// A region, and all regions that were forked from it or from each other.
+pub(crate) struct Family<M: Machine> {
+    /// The number of the first region.
+    pub(crate) root: u32,
+    /// The list is replaced as a whole, so that it can be walked without a lock.
+    members: M::Lock<Members<M>>,
+}
+
+impl<M: Machine> Family<M> {
+    pub(super) fn new(machine: &M, root: &Arc<Region<M>>) -> Self {
+        let first = Member { id: root.id, parent: None, region: Arc::downgrade(root), is_closed: false };
+        Self { root: root.id, members: machine.lock(LockClass::Other, Arc::new([first])) }
+    }
+
+    /// Adds a region that was forked from the region with the number `parent`.
+    pub(super) fn add(&self, child: &Arc<Region<M>>, parent: u32) {
+        let child = Member { id: child.id, parent: Some(parent), region: Arc::downgrade(child), is_closed: false };
+        let mut members = self.members.lock();
+        *members = members.iter().cloned().chain([child]).collect();
+    }
+
+    /// Notes that the region with the number `id` was dropped. Returns the numbers that no page needs any more: of dropped
+    /// regions from which no region that is left was forked.
+    pub(super) fn close(&self, id: u32) -> Vec<u32> {
+        let mut members = self.members.lock();
+        let mut left: Vec<Member<M>> = members.to_vec();
+        left.iter_mut().filter(|member| member.id == id).for_each(|member| member.is_closed = true);
+        let mut gone = Vec::new();
+        // Children come behind their parents, so one pass from the end finds all.
+        for at in (0..left.len()).rev() {
+            let is_parent = left.iter().any(|member| member.parent == Some(left[at].id));
+            if left[at].is_closed && !is_parent {
+                gone.push(left.remove(at).id);
+            }
+        }
+        *members = left.into();
+        gone
+    }
+
+    /// Returns the regions that may map a page of the region with the number `owner`: this region, and those that were
+    /// forked from it, directly or not. Parents come before their children.
+    pub(super) fn heirs(&self, owner: u32) -> impl Iterator<Item = Arc<Region<M>>> {
+        let members = self.members.lock().clone();
+        let mut found: Vec<u32> = Vec::new();
+        (0..members.len()).filter_map(move |at| {
+            let Member { id, parent, region, .. } = &members[at];
+            let is_heir = *id == owner || parent.is_some_and(|parent| found.contains(&parent));
+            if !is_heir {
+                return None;
+            }
+            found.push(*id);
+            region.upgrade()
+        })
+    }
+}
