@@ -9,7 +9,7 @@ from ._highwater import InputError
 KINDS = ("pandas", "polars", "arrow")
 
 # Columns whose values are always texts, even if they look like numbers.
-_TEXTS = {"experiment", "machine", "scale", "kernel", "group", "name", "unit", "better", "fingerprint", "run"}
+_TEXTS = {"experiment", "machine", "scale", "kernel", "group", "name", "unit", "better", "fingerprint", "run", "policy", "size"}
 
 
 def check(kind: str) -> None:

@@ -1,7 +1,9 @@
-//! The compiled part of the Python package `highwater`: sweeps, and folders of runs.
+//! The compiled part of the Python package `highwater`: sweeps, folders of runs, and replays of traces.
 //!
 //! No call holds Python's lock while it simulates. Each call checks for signals, and ends soon after Ctrl-C. Every
 //! failure, even a panic, is raised as `highwater.Error`.
+
+mod replay;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -284,6 +286,7 @@ fn _highwater(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<Stop>()?;
     module.add_class::<Sweep>()?;
+    module.add_class::<replay::Trace>()?;
     module.add_function(wrap_pyfunction!(keep, module)?)?;
     module.add_function(wrap_pyfunction!(stored, module)?)?;
     module.add_function(wrap_pyfunction!(panic_for_test, module)?)

@@ -17,8 +17,10 @@
 //! - [`policy`] has the policies, one file each; [`Kind`] names them.
 //! - [`Cache`] is the trait that policies implement; a program can have a policy of its own.
 //! - [`replay`](fn@replay) runs many policies and sizes on several threads.
+//! - [`batches`] runs a policy that is told requests, and chooses victims, in batches.
 //! - [`estimate`](fn@estimate) runs them on a [`Sample`] of the objects, and states the error of the result.
 
+pub mod batches;
 mod cache;
 pub mod estimate;
 pub mod keys;

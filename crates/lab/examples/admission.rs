@@ -9,110 +9,48 @@
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
 use engine::{Engine, ReadPattern, ReadState, Task, memory::Layout};
-use lab::choose::{Chooser, Distribution};
 use lab::library;
 use lab::plot::lines::{Lines, Panel};
 use machine::{DeviceId, PAGE_BYTES};
-use sim::{Config, Rng, Sim};
+use sim::{Config, Sim};
 use std::{cell::RefCell, error::Error, rc::Rc};
+use trace::synth::{Settings, Synth};
 
 /// Size of memory, pages.
 const MEMORY: u64 = 8192;
 
-/// The numbers of the pages that are read, in the order of the reads.
-type Reads = Box<dyn Iterator<Item = u64>>;
+/// Number of reads of each pattern: fifty for each page of memory.
+const READS: u64 = 50 * MEMORY;
 
-/// An access pattern: its name, and a function that returns the page numbers of its reads, drawn with the given random
-/// numbers.
-struct Pattern {
-    name: &'static str,
-    reads: fn(Rng) -> Reads,
-}
-
-/// Returns `of_memory` percent of memory, in pages.
-const fn percent(of_memory: u64) -> u64 {
-    MEMORY * of_memory / 100
-}
-
-fn drawn(chooser: Chooser, mut rng: Rng) -> Reads {
-    Box::new((0..50 * MEMORY).map(move |_| chooser.next(&mut rng)))
-}
-
-fn uniform(pages: u64, rng: Rng) -> Reads {
-    drawn(Chooser::new(Distribution::Uniform, 0.0, pages), rng)
-}
-
-fn zipf(theta: f64, rng: Rng) -> Reads {
-    drawn(Chooser::new(Distribution::Zipf, theta, 4 * MEMORY), rng)
-}
-
-/// Returns a sequence of page reads. Each page is read once; then, with a probability of `chance` percent, it is read a
-/// second time, after the first reads of `later` other pages.
-fn twice(later: u64, chance: u64, mut rng: Rng) -> Reads {
-    Box::new((0..25 * MEMORY).flat_map(move |page| {
-        let again = page.checked_sub(later).filter(|_| rng.below(100) < chance);
-        [Some(page), again].into_iter().flatten()
-    }))
-}
-
-fn round(pages: u64) -> Reads {
-    Box::new((0..50 * MEMORY).map(move |n| n % pages))
-}
-
-/// Returns reads of random pages in a set of `pages` pages, all equally likely. After every `5 * MEMORY` reads, a set
-/// of other pages replaces the set.
-fn shifting(pages: u64, mut rng: Rng) -> Reads {
-    Box::new((0..50 * MEMORY).map(move |n| n / (5 * MEMORY) * pages + rng.below(pages)))
-}
-
-/// Returns a sequence of page reads. Every second read is of a random page of a set of `pages` pages. Each other read
-/// is of a page that is read only this once.
-fn beside_stream(pages: u64, mut rng: Rng) -> Reads {
-    Box::new((0..50 * MEMORY).map(move |n| if n % 2 == 0 { rng.below(pages) } else { pages + n }))
-}
-
-/// Returns reads of which four in five repeat an earlier one. The distance to the earlier read is exponentially
-/// distributed with a mean of `reads` reads.
-fn recent(reads: u64, mut rng: Rng) -> Reads {
-    let mut history: Vec<u64> = Vec::new();
-    let mut new = 0;
-    Box::new((0..50 * MEMORY).map(move |_| {
-        let part = (rng.below(1 << 32) as f64 + 1.0) / (1_u64 << 32) as f64;
-        let ago = (-part.ln() * reads as f64) as usize;
-        let page = match history.len().checked_sub(ago + 1) {
-            Some(at) if rng.below(5) > 0 => history[at],
-            _ => {
-                new += 1;
-                new - 1
-            }
-        };
-        history.push(page);
-        page
-    }))
-}
-
-const PATTERNS: [Pattern; 20] = [
-    Pattern { name: "uniform, 2 x memory", reads: |rng| uniform(2 * MEMORY, rng) },
-    Pattern { name: "uniform, 4 x memory", reads: |rng| uniform(4 * MEMORY, rng) },
-    Pattern { name: "uniform, 8 x memory", reads: |rng| uniform(8 * MEMORY, rng) },
-    Pattern { name: "zipf 0.7, 4 x memory", reads: |rng| zipf(0.7, rng) },
-    Pattern { name: "zipf 0.9, 4 x memory", reads: |rng| zipf(0.9, rng) },
-    Pattern { name: "zipf 1.2, 4 x memory", reads: |rng| zipf(1.2, rng) },
-    Pattern { name: "all twice, after 5 %", reads: |rng| twice(percent(5), 100, rng) },
-    Pattern { name: "all twice, after 20 %", reads: |rng| twice(percent(20), 100, rng) },
-    Pattern { name: "all twice, after 50 %", reads: |rng| twice(percent(50), 100, rng) },
-    Pattern { name: "a third twice, after 20 %", reads: |rng| twice(percent(20), 33, rng) },
-    Pattern { name: "round, 0.9 x memory", reads: |_| round(percent(90)) },
-    Pattern { name: "round, 1.2 x memory", reads: |_| round(percent(120)) },
-    Pattern { name: "round, 1.5 x memory", reads: |_| round(percent(150)) },
-    Pattern { name: "round, 2 x memory", reads: |_| round(2 * MEMORY) },
-    Pattern { name: "shifting, 0.5 x memory", reads: |rng| shifting(percent(50), rng) },
-    Pattern { name: "shifting, 0.9 x memory", reads: |rng| shifting(percent(90), rng) },
-    Pattern { name: "0.7 x memory beside a stream", reads: |rng| beside_stream(percent(70), rng) },
-    Pattern { name: "recent, 0.5 x memory", reads: |rng| recent(percent(50), rng) },
-    Pattern { name: "recent, 1 x memory", reads: |rng| recent(MEMORY, rng) },
-    Pattern { name: "recent, 2 x memory", reads: |rng| recent(2 * MEMORY, rng) },
+/// The access patterns: the name of each, and the patterns of `highwater trace synth` that make its reads.
+const PATTERNS: [(&str, &str); 20] = [
+    ("uniform, 2 x memory", "uniform:pages=16384"),
+    ("uniform, 4 x memory", "uniform:pages=32768"),
+    ("uniform, 8 x memory", "uniform:pages=65536"),
+    ("zipf 0.7, 4 x memory", "zipf:pages=32768,theta=0.7"),
+    ("zipf 0.9, 4 x memory", "zipf:pages=32768,theta=0.9"),
+    ("zipf 1.2, 4 x memory", "zipf:pages=32768,theta=1.2"),
+    ("all twice, after 5 %", "twice:after=409"),
+    ("all twice, after 20 %", "twice:after=1638"),
+    ("all twice, after 50 %", "twice:after=4096"),
+    ("a third twice, after 20 %", "twice:after=1638,again=0.33"),
+    ("round, 0.9 x memory", "loop:pages=7372"),
+    ("round, 1.2 x memory", "loop:pages=9830"),
+    ("round, 1.5 x memory", "loop:pages=12288"),
+    ("round, 2 x memory", "loop:pages=16384"),
+    ("shifting, 0.5 x memory", "uniform:pages=4096,shift-every=40960,shift-by=4096"),
+    ("shifting, 0.9 x memory", "uniform:pages=7372,shift-every=40960,shift-by=7372"),
+    ("0.7 x memory beside a stream", "uniform:pages=5734 scan"),
+    ("recent, 0.5 x memory", "recent:after=4096"),
+    ("recent, 1 x memory", "recent:after=8192"),
+    ("recent, 2 x memory", "recent:after=16384"),
 ];
+
+/// Returns the reads of the patterns `text`.
+fn synth(text: &str) -> Result<Synth, String> {
+    let patterns = text.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+    Synth::new(patterns, Settings { requests: READS, ..Settings::default() })
+}
 
 /// The result of running a pattern of reads: the number of reads, the number of pages read from the disk (`missed`),
 /// and the number of pages reclaimed.
@@ -123,7 +61,7 @@ struct Found {
     reclaimed: u64,
 }
 
-fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<dyn Error>> {
+fn read(text: &str, admission: &str) -> Result<Found, Box<dyn Error>> {
     let kernel = library::kernel(&format!("highwater+lru.admission={admission}"))?;
     let file = library::machine("randread-512m")?;
     let disks = vec![file.disks[0].device.clone()];
@@ -137,17 +75,20 @@ fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<
         sim.spawn(&task.name(), move || engine.run(task));
     }
     let (program, result) = (engine.clone(), Rc::new(RefCell::new(Ok(0))));
-    let (found, reads) = (result.clone(), reads(Rng::new(1, 1)));
+    let (found, mut reads) = (result.clone(), synth(text)?);
     sim.run("main", move || {
         let mut task = Task::user();
-        let file = program.page_cache().create_file(DeviceId(0));
-        assert!(program.writeback().allocate_blocks(&file, 60 * MEMORY * PAGE_BYTES as u64), "the disk has room");
+        let files: Vec<_> = reads.files().iter().map(|_| program.page_cache().create_file(DeviceId(0))).collect();
+        for file in &files {
+            let bytes = 60 * MEMORY * PAGE_BYTES as u64;
+            assert!(program.writeback().allocate_blocks(file, bytes), "the disk has room");
+        }
         let mut page_bytes = [0; PAGE_BYTES];
-        *found.borrow_mut() = reads.enumerate().try_fold(0, |_, (n, page)| {
+        *found.borrow_mut() = reads.try_fold(0, |done, request| {
             let mut state = ReadState::default();
             state.pattern = ReadPattern::Random;
-            let offset = page * PAGE_BYTES as u64;
-            program.access().read(&mut task, &file, &mut state, offset, &mut page_bytes).map(|_| n as u64 + 1)
+            let file = &files[request.file as usize];
+            program.access().read(&mut task, file, &mut state, request.offset, &mut page_bytes).map(|_| done + 1)
         });
     })?;
     let reads = result.borrow().clone()?;
@@ -159,16 +100,12 @@ fn read(reads: impl FnOnce(Rng) -> Reads, admission: &str) -> Result<Found, Box<
     })
 }
 
-/// The name of a pattern of reads, and a function that makes the reads for a given number of pages.
-type Curve = (&'static str, fn(u64, Rng) -> Reads);
-
-/// The patterns of reads for which [`curves`] makes a panel with lines over the amount of data.
-const CURVES: [Curve; 3] = [
-    ("Read round and round", |pages, _| round(pages)),
-    ("Read at random, all alike", uniform),
-    ("Read at random, some far more often (zipf 0.9)", |pages, rng| {
-        drawn(Chooser::new(Distribution::Zipf, 0.9, pages), rng)
-    }),
+/// The patterns of reads for which [`curves`] makes a panel with lines over the amount of data: a title, and the pattern
+/// up to its number of pages.
+const CURVES: [(&str, &str); 3] = [
+    ("Read round and round", "loop:pages="),
+    ("Read at random, all alike", "uniform:pages="),
+    ("Read at random, some far more often (zipf 0.9)", "zipf:theta=0.9,pages="),
 ];
 
 /// Makes a plot of the share of reads that reach the disk (vertical axis) for several amounts of data (horizontal
@@ -178,10 +115,10 @@ fn curves() -> Result<Lines, Box<dyn Error>> {
     // Amounts of data, in percent of memory.
     let sizes = [50, 80, 90, 100, 110, 120, 135, 150, 175, 200, 250, 300, 400];
     let mut panels = Vec::new();
-    for (name, reads) in CURVES {
+    for (name, pattern) in CURVES {
         let line = |admission: &&str| -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
             let point = |size: &u64| {
-                let found = read(|rng| reads(percent(*size), rng), admission)?;
+                let found = read(&format!("{pattern}{}", MEMORY * size / 100), admission)?;
                 Ok((*size as f64 / 100.0, 100.0 * found.missed as f64 / found.reads as f64))
             };
             sizes.iter().map(point).collect()
@@ -210,18 +147,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("| pattern | read from the disk, `always` | `by-refault` | reclaimed, `always` | `by-refault` |");
     println!("| --- | ---: | ---: | ---: | ---: |");
-    for pattern in PATTERNS.iter().filter(|pattern| pattern.name.contains(&wanted)) {
-        let [always, by_refault] = [read(pattern.reads, "always")?, read(pattern.reads, "by-refault")?];
+    for (name, pattern) in PATTERNS.iter().filter(|(name, _)| name.contains(&wanted)) {
+        let [always, by_refault] = [read(pattern, "always")?, read(pattern, "by-refault")?];
         let part = |pages: u64| 100.0 * pages as f64 / always.reads as f64;
         let [a, b, c, d] = [always.missed, by_refault.missed, always.reclaimed, by_refault.reclaimed].map(part);
-        println!("| {} | {a:.2} % | {b:.2} % | {c:.1} % | {d:.1} % |", pattern.name);
+        println!("| {name} | {a:.2} % | {b:.2} % | {c:.1} % | {d:.1} % |");
     }
     Ok(())
 }
 
 #[test]
 fn a_round_that_is_too_large_keeps_half_of_memory_at_least() {
-    let pattern = PATTERNS.iter().find(|pattern| pattern.name == "round, 2 x memory").unwrap();
-    let [always, by_refault] = ["always", "by-refault"].map(|admission| read(pattern.reads, admission).unwrap());
+    let [always, by_refault] = ["always", "by-refault"].map(|admission| read("loop:pages=16384", admission).unwrap());
     assert!(always.missed == always.reads && by_refault.missed < always.reads * 3 / 4, "{always:?} {by_refault:?}");
 }

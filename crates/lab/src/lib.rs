@@ -15,6 +15,7 @@
 pub mod cli;
 pub mod known_names;
 pub mod meanings;
+pub mod untimed;
 
 pub use ::{catalogue, figures, grounds, kit, observe, recordings, report, study, workloads};
 #[cfg(feature = "linux")]

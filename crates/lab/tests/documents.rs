@@ -18,6 +18,11 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    thread,
 };
 
 use lab::library;
@@ -369,18 +374,35 @@ fn changed(file: &str, fragment: &str) -> String {
 #[test]
 fn every_code_block_is_true() {
     let compiled = read(&root().join("docs/lib.rs"));
-    let (mut faults, mut looked_at) = (Vec::new(), 0);
-    for page in pages() {
+    let look_at = |page: &PathBuf| {
         let desk = Desk::new();
-        let text = read(&page);
+        let text = read(page);
         let name = page.strip_prefix(root()).expect("a page of the repository").display().to_string();
         let from_docs = name.strip_prefix("docs/").map_or_else(|| format!("../{name}"), str::to_owned);
-        for block in blocks(&text) {
-            desk.look_at(&block, &|| compiled.contains(&format!("\"{from_docs}\"")));
-            looked_at += 1;
+        let (blocks, mut faults) = (blocks(&text), Vec::new());
+        for block in &blocks {
+            desk.look_at(block, &|| compiled.contains(&format!("\"{from_docs}\"")));
             faults.extend(desk.faults.take().into_iter().map(|what| format!("{name}:{}: {what}", block.line)));
         }
-    }
+        (blocks.len(), faults)
+    };
+    let (pages, next, found) = (pages(), AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // Some commands look at this computer for seconds. Meanwhile other pages are looked at.
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while let Some((n, page)) = Some(next.fetch_add(1, Relaxed)).and_then(|n| Some((n, pages.get(n)?))) {
+                    let looked_at = look_at(page);
+                    found.lock().unwrap_or_else(PoisonError::into_inner).push((n, looked_at));
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort();
+    assert_eq!(found.len(), pages.len());
+    let looked_at: usize = found.iter().map(|(_, (looked_at, _))| looked_at).sum();
+    let faults: Vec<String> = found.into_iter().flat_map(|(_, (_, faults))| faults).collect();
     assert!(looked_at > 100, "only {looked_at} blocks and commands were found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -5,13 +5,14 @@
 //! - [`ablation`] shows the effect of each difference between two kernels on a figure, [`variants`] the effect of
 //!   changed assumptions. [`ranking`] ranks all kernels. [`fidelity`] compares simulated figures with published ones,
 //!   [`truth`] simulated counters with those of a real kernel. [`mod@bench`] measures the simulator.
-//! - [`page`] and [`pictures`] show results.
+//! - [`page`] and [`pictures`] show results, [`parquet_table`] encodes them.
 
 pub mod ablation;
 pub mod bars;
 pub mod bench;
 pub mod fidelity;
 pub mod page;
+pub mod parquet_table;
 pub mod pictures;
 pub mod plan;
 pub mod ranking;

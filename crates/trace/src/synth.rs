@@ -27,6 +27,44 @@ pub enum Order {
     Scan,
     /// One page after the other, again and again.
     Loop,
+    /// New pages, one after the other. After each, the page that was new `after` new pages before is accessed a second
+    /// time, with the probability `again`. No page is accessed a third time.
+    Twice {
+        /// Number of new pages between the two accesses to a page, at least 1.
+        after: u64,
+        /// Share of the pages that are accessed a second time, from 0 to 1.
+        again: f64,
+    },
+    /// A page that was accessed lately, with the probability `again`, otherwise a new page. The distance to the earlier
+    /// access has an exponential distribution.
+    Recent {
+        /// Mean distance to the earlier access, requests of the pattern, at least 1.
+        after: u64,
+        /// Share of the requests that access a page again, from 0 to 1.
+        again: f64,
+    },
+}
+
+impl Order {
+    /// All orders, by the names of their patterns, with the usual values.
+    const ALL: [(&str, Self); 6] = [
+        ("zipf", Self::Zipf { theta: 1.0 }),
+        ("uniform", Self::Uniform),
+        ("scan", Self::Scan),
+        ("loop", Self::Loop),
+        ("twice", Self::Twice { after: 0, again: 1.0 }),
+        ("recent", Self::Recent { after: 0, again: 0.8 }),
+    ];
+
+    fn name(&self) -> &'static str {
+        let is_it = |known: &&(&str, Self)| std::mem::discriminant(&known.1) == std::mem::discriminant(self);
+        Self::ALL.iter().find(is_it).map_or("", |known| known.0)
+    }
+
+    /// Returns whether the pattern chooses from a set of pages. Otherwise it goes on to new pages without end.
+    const fn has_set(&self) -> bool {
+        matches!(self, Self::Zipf { .. } | Self::Uniform | Self::Loop)
+    }
 }
 
 /// A pattern of accesses. As text, a pattern looks like `zipf:pages=1M,theta=0.9,reads=0.7`. Each pattern accesses a
@@ -35,7 +73,8 @@ pub enum Order {
 pub struct Pattern {
     /// The order in which the pattern accesses its pages.
     pub order: Order,
-    /// Number of pages (or objects) in the set that the pattern accesses. It is 0 for a scan, which has no set.
+    /// Number of pages (or objects) in the set that the pattern accesses; 0 if it has no set ([`Order::Scan`],
+    /// [`Order::Twice`], [`Order::Recent`]).
     pub pages: u64,
     /// Relative frequency of the pattern: with weight 3, its requests come three times as often as those of a pattern
     /// with weight 1.
@@ -64,13 +103,9 @@ impl FromStr for Pattern {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let order = match name {
-            "zipf" => Order::Zipf { theta: 1.0 },
-            "uniform" => Order::Uniform,
-            "scan" => Order::Scan,
-            "loop" => Order::Loop,
-            other => return Err(format!("`{other}` is no pattern: expected zipf, uniform, scan or loop")),
-        };
+        let known = Order::ALL.into_iter().find(|known| known.0 == name);
+        let names = || Order::ALL.map(|known| known.0).join(", ");
+        let (_, order) = known.ok_or_else(|| format!("`{name}` is no pattern: expected one of {}", names()))?;
         let (pages, shift_every, shift_by) = (0, 0, 0);
         let mut pattern = Self { order, pages, weight: 1, reads: 1.0, len: 1, shift_every, shift_by };
         let mut seen = Vec::new();
@@ -97,6 +132,16 @@ impl Pattern {
             "shift-every" => self.shift_every = number(value)?,
             "shift-by" => self.shift_by = number(value)?,
             "reads" => self.reads = share().ok_or("expected a share from 0 to 1")?,
+            "after" => match &mut self.order {
+                Order::Twice { after, .. } | Order::Recent { after, .. } => *after = number(value)?,
+                _ => return Err("only twice and recent have it".to_owned()),
+            },
+            "again" => match &mut self.order {
+                Order::Twice { again, .. } | Order::Recent { again, .. } => {
+                    *again = share().ok_or("expected a share from 0 to 1")?;
+                }
+                _ => return Err("only twice and recent have it".to_owned()),
+            },
             "theta" => match &mut self.order {
                 Order::Zipf { theta } => {
                     let given = value.parse::<f64>().ok().filter(|theta| *theta > 0.0 && *theta <= 10.0);
@@ -105,7 +150,7 @@ impl Pattern {
                 _ => return Err("only zipf has it".to_owned()),
             },
             _ => {
-                let known = "pages, theta, weight, reads, len, shift-every, shift-by";
+                let known = "pages, theta, after, again, weight, reads, len, shift-every, shift-by";
                 return Err(format!("`{key}` is no key of a pattern: expected one of {known}"));
             }
         }
@@ -124,12 +169,18 @@ impl Pattern {
                 return Err(format!("{name} {value}: expected {least} to {most}"));
             }
         }
-        if self.order == Order::Scan {
+        if let Order::Twice { after, .. } | Order::Recent { after, .. } = self.order
+            && !(1..=PAGES_MAX).contains(&after)
+        {
+            return Err(format!("after {after}: expected `after=` from 1 to {PAGES_MAX}"));
+        }
+        if !self.order.has_set() {
             let is_plain = self.pages == 0 && self.shift_every == 0 && self.shift_by == 0;
+            let name = self.order.name();
             return if is_plain {
                 Ok(())
             } else {
-                Err("a scan has no set: expected no `pages` and no shift".to_owned())
+                Err(format!("`{name}` has no set: expected no `pages` and no shift"))
             };
         }
         let most = if is_drawn { DRAWN_MAX } else { PAGES_MAX };
@@ -145,30 +196,26 @@ impl Pattern {
     /// Returns the number of the page after the last page that `requests` requests of the pattern may touch.
     fn end(&self, requests: u64) -> u128 {
         let (requests, len) = (u128::from(requests), u128::from(self.len));
-        match self.order {
-            Order::Scan => requests * len,
-            _ => {
-                u128::from(self.pages)
-                    + requests.checked_div(u128::from(self.shift_every)).unwrap_or(0) * u128::from(self.shift_by)
-            }
+        if !self.order.has_set() {
+            return requests * len;
         }
+        u128::from(self.pages)
+            + requests.checked_div(u128::from(self.shift_every)).unwrap_or(0) * u128::from(self.shift_by)
     }
 }
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut keys = Vec::new();
-        let name = match self.order {
-            Order::Zipf { .. } => "zipf",
-            Order::Uniform => "uniform",
-            Order::Scan => "scan",
-            Order::Loop => "loop",
-        };
-        if self.order != Order::Scan {
+        let name = self.order.name();
+        if self.order.has_set() {
             keys.push(format!("pages={}", self.pages));
         }
         if let Order::Zipf { theta } = self.order {
             keys.push(format!("theta={theta}"));
+        }
+        if let Order::Twice { after, again } | Order::Recent { after, again } = self.order {
+            keys.extend([format!("after={after}"), format!("again={again}")]);
         }
         let others = [
             ("weight", self.weight, 1),
@@ -250,7 +297,15 @@ struct State {
     /// Number of requests that this pattern has made so far.
     made: u64,
     reads_of_65536: u32,
+    /// Number of blocks that a pattern without a set has accessed so far.
+    new: u64,
+    /// The blocks of the last requests of [`Order::Recent`], as a ring; for [`Order::Twice`], the block that comes next if it
+    /// is no new one.
+    last: Vec<u64>,
 }
+
+/// Number of mean distances after which [`Order::Recent`] forgets a request. A longer distance has a probability of 10^-28.
+const FORGOTTEN: u64 = 64;
 
 impl State {
     fn new(pattern: Pattern, rng: Rng) -> Self {
@@ -258,25 +313,67 @@ impl State {
         let chooser = match pattern.order {
             Order::Zipf { theta } => Some(Chooser::new(Distribution::Zipf, theta, blocks)),
             Order::Uniform => Some(Chooser::new(Distribution::Uniform, 0.0, blocks)),
-            Order::Scan | Order::Loop => None,
+            Order::Scan | Order::Loop | Order::Twice { .. } | Order::Recent { .. } => None,
         };
         let reads_of_65536 = (pattern.reads * 65536.0).round() as u32;
-        Self { pattern, chooser, rng, made: 0, reads_of_65536 }
+        Self { pattern, chooser, rng, made: 0, reads_of_65536, new: 0, last: Vec::new() }
     }
 
     /// Returns the first page and the operation of the next request.
     fn next(&mut self) -> (u64, Operation) {
         let Pattern { pages, len, shift_every, shift_by, .. } = self.pattern;
-        let block = match &self.chooser {
-            Some(chooser) => chooser.next(&mut self.rng),
-            None if self.pattern.order == Order::Scan => self.made,
-            None => self.made % (pages / len),
+        let block = match (&self.chooser, self.pattern.order) {
+            (Some(chooser), _) => chooser.next(&mut self.rng),
+            (None, Order::Twice { after, again }) => self.twice(after, again),
+            (None, Order::Recent { after, again }) => self.recent(after, again),
+            (None, Order::Scan) => self.made,
+            (None, _) => self.made % (pages / len),
         };
         let moved = self.made.checked_div(shift_every).unwrap_or(0) * shift_by;
         self.made += 1;
         let is_read = self.reads_of_65536 >= 65536 || self.rng.chance(self.reads_of_65536);
         (moved + block * len, if is_read { Operation::Read } else { Operation::Write })
     }
+
+    /// Returns the number of a block that was not accessed before.
+    const fn new_block(&mut self) -> u64 {
+        self.new += 1;
+        self.new - 1
+    }
+
+    fn twice(&mut self, after: u64, again: f64) -> u64 {
+        if let Some(block) = self.last.pop() {
+            return block;
+        }
+        let block = self.new_block();
+        if let Some(earlier) = block.checked_sub(after)
+            && unit(&mut self.rng) < again
+        {
+            self.last.push(earlier);
+        }
+        block
+    }
+
+    fn recent(&mut self, after: u64, again: f64) -> u64 {
+        let known = after.saturating_mul(FORGOTTEN);
+        // The distance in requests: 0 is the request before this one.
+        let distance = (-libm::log(1.0 - unit(&mut self.rng)) * after as f64) as u64;
+        let is_again = unit(&mut self.rng) < again;
+        let block = match self.made.checked_sub(distance + 1) {
+            Some(earlier) if is_again && distance < known => self.last[(earlier % known) as usize],
+            _ => self.new_block(),
+        };
+        match self.last.get_mut((self.made % known) as usize) {
+            Some(last) => *last = block,
+            None => self.last.push(block),
+        }
+        block
+    }
+}
+
+/// Returns a random number from 0 up to, but not including, 1.
+fn unit(rng: &mut Rng) -> f64 {
+    (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 impl Synth {
@@ -391,7 +488,7 @@ fn size_of(key: u64, (least, most): (u64, u64)) -> u64 {
     if least == most {
         return least;
     }
-    let unit = (Rng::new(key, 0).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let unit = unit(&mut Rng::new(key, 0));
     let (low, high) = (libm::log(least.max(1) as f64), libm::log(most as f64 + 1.0));
     (libm::exp(low + unit * (high - low)) as u64).clamp(least, most)
 }

@@ -2,21 +2,20 @@
 
 mod machine;
 mod shown;
-mod sizes;
-mod source;
 
 use super::options::PlotOptions;
-use super::trace::SourceOptions;
+use super::trace::{SourceOptions, tell};
 use super::{End, output, with_command};
-use ::cache::estimate::Estimates;
-use ::cache::replay::Report;
+use crate::untimed::sizes::{self, Size, Unit};
+use crate::untimed::source::{Reader, Unreadable};
+use crate::untimed::{parse_warm_up, policy};
 use ::cache::{Kind, Plan, Sampling, WarmUp};
+use grounds::job::Failure;
 use machine::MachineOptions;
 use shown::Shown;
-use sizes::{Size, Unit};
-use source::Reader;
 use std::num::NonZero;
 use std::path::PathBuf;
+use study::parquet_table::check_build;
 
 /// Arguments of `highwater replay`.
 #[derive(clap::Args)]
@@ -72,6 +71,8 @@ pub enum Format {
     Json,
     /// A page with curves
     Html,
+    /// A Parquet file with the columns of csv; needs --output
+    Parquet,
 }
 
 /// A word in the value of `--policies`.
@@ -85,14 +86,14 @@ enum Policies {
 const USUAL: [Kind; 8] =
     [Kind::Lru, Kind::Arc, Kind::S3Fifo, Kind::Sieve, Kind::Classic, Kind::Multigen, Kind::Highwater, Kind::Optimal];
 
-/// The results of caches that replayed all requests, or a sample of them.
-pub enum Results {
-    All(Report),
-    Sampled(Estimates),
-}
-
 /// Replays a trace, and shows how many requests each cache missed.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
+    if arguments.format == Format::Parquet {
+        let Some(path) = &arguments.output else {
+            return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
+        };
+        check_build(path).map_err(|Failure(why)| End::Usage(why))?;
+    }
     let plot = arguments.plot.open()?;
     let file = output::open_report(arguments.format == Format::Html, arguments.output.as_deref())?;
     if arguments.machine.is_asked() {
@@ -101,9 +102,11 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     if let Some(option) = arguments.machine.given() {
         return Err(End::Usage(format!("{option} is for a trace on a machine: expected --memory or --what-if, too")));
     }
-    let reader = Reader::open(&arguments.source, arguments.sample, arguments.accesses_max)?;
+    let source = &arguments.source;
+    let reader = Reader::open(&source.file, &source.options(), arguments.sample, arguments.accesses_max)?;
     let unit = Unit::of(&arguments.sizes, reader.kind()).map_err(|why| End::Usage(format!("--sizes: {why}")))?;
-    let (loaded, verdict) = reader.read()?;
+    let (loaded, counts) = reader.read()?;
+    let verdict = counts.map_or(Ok(()), |counts| tell(&source.file, &counts));
     let plan = Plan {
         policies: policies(&arguments.policies, unit),
         sizes: arguments.sizes.iter().map(|size| size.in_unit(unit)).collect(),
@@ -111,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         by_bytes: unit == Unit::Bytes,
         threads: arguments.threads,
     };
-    let name = arguments.source.file.display().to_string();
+    let name = source.file.display().to_string();
     let results = loaded.replay(&plan).map_err(|why| End::Usage(format!("{name}: {why}")))?;
     let shown = Shown::new(&name, loaded.kind(), unit, &results, &arguments.sizes);
     let picture = plot.map(|file| (file, shown.picture()));
@@ -123,11 +126,21 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
                 Format::Csv => shown.csv(),
                 Format::Json => shown.json(),
                 Format::Html => with_command(shown.page()).render(),
+                Format::Parquet => return out.write_all(&shown.parquet()),
             };
             out.write_all(text.as_bytes())
         })
     })?;
     verdict
+}
+
+impl From<Unreadable> for End {
+    fn from(why: Unreadable) -> Self {
+        match why {
+            Unreadable::Input(_) | Unreadable::TooManyAccesses(_) => Self::Usage(why.to_string()),
+            Unreadable::TooLarge(..) => Self::Failed(why.to_string()),
+        }
+    }
 }
 
 /// Returns the policies that the words of the command line name, in their order and without repetitions; the usual ones
@@ -148,23 +161,7 @@ fn policies(words: &[Policies], unit: Unit) -> Vec<Kind> {
 }
 
 fn parse_policy(text: &str) -> Result<Policies, String> {
-    if text == "all" {
-        return Ok(Policies::All);
-    }
-    Kind::named(text.trim()).map(Policies::One).ok_or_else(|| {
-        let known: Vec<&str> = Kind::ALL.into_iter().map(Kind::name).collect();
-        format!("expected `all`, or one of {}", known.join(", "))
-    })
-}
-
-fn parse_warm_up(text: &str) -> Result<WarmUp, String> {
-    match sizes::parse_share(text) {
-        Some(share) if share < 1.0 => Ok(WarmUp::Share(share)),
-        Some(_) => Err("with 100 %, no request is left to be counted: expected a smaller share".into()),
-        None => {
-            text.parse().map(WarmUp::Requests).map_err(|_| "expected a share such as 10%, or a whole number".into())
-        }
-    }
+    if text == "all" { Ok(Policies::All) } else { policy(text).map(Policies::One) }
 }
 
 fn parse_sampling(text: &str) -> Result<Sampling, String> {

@@ -13,8 +13,9 @@ use catalogue::library;
 use grounds::job::Failure;
 use kit::words::counted;
 use study::bars::{Bars, Waiting};
+use study::parquet_table::check_build;
 use study::runner;
-use study::store::{Store, check_build};
+use study::store::Store;
 use study::sweep::{Ran, Shard, Sweep, SweepRun};
 
 /// Arguments of `highwater sweep`.

@@ -3,26 +3,18 @@
 use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
 use parquet::{
-    basic::Compression,
-    data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
-    file::{
-        metadata::KeyValue,
-        properties::{EnabledStatistics, WriterProperties},
-        reader::{FileReader as _, SerializedFileReader},
-        writer::SerializedFileWriter,
-    },
+    file::reader::{FileReader as _, SerializedFileReader},
     record::RowAccessor as _,
-    schema::parser::parse_message_type,
 };
 
 use super::{
     StoredRun,
     file::{better_word, format_word},
 };
+use crate::parquet_table::{self, Cells};
 use figures::figure::Row;
 
 /// The columns of a run's file, in order, as a Parquet schema; docs/sweeps.md describes them.
@@ -54,48 +46,15 @@ pub(super) type Contents = (HashMap<String, String>, Vec<([String; 5], f64)>);
 
 /// Returns `runs` encoded as the bytes of a file, with the texts `footer` in its footer.
 pub(super) fn write(runs: &[StoredRun], footer: Vec<(String, String)>) -> Vec<u8> {
-    let footer: Vec<KeyValue> = footer.into_iter().map(|(key, value)| KeyValue { key, value: Some(value) }).collect();
-    let schema = Arc::new(parse_message_type(SCHEMA).expect("a fixed schema"));
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::UNCOMPRESSED)
-        .set_created_by(concat!("highwater ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata((!footer.is_empty()).then_some(footer))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
-        .build();
-    let mut bytes = Vec::new();
-    let columns = schema.get_fields().len();
-    let mut file = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).expect("memory takes all");
-    let mut group = file.next_row_group().expect("memory takes all");
-    for column in 0..columns {
-        let mut writer = group.next_column().expect("memory takes all").expect("the schema has that many");
-        let written = match cells(runs, column) {
-            Cells::Texts(cells) => writer.typed::<ByteArrayType>().write_batch(&cells, None, None),
-            Cells::Numbers(cells) => writer.typed::<Int64Type>().write_batch(&cells, None, None),
-            Cells::Values(cells) => writer.typed::<DoubleType>().write_batch(&cells, None, None),
-        };
-        written.expect("memory takes all");
-        writer.close().expect("memory takes all");
-    }
-    group.close().expect("memory takes all");
-    file.close().expect("memory takes all");
-    bytes
-}
-
-/// The cells of one column, by type.
-enum Cells {
-    Texts(Vec<ByteArray>),
-    Numbers(Vec<i64>),
-    Values(Vec<f64>),
+    parquet_table::encode(SCHEMA, |column| cells(runs, column), footer)
 }
 
 /// Returns the cells of the column with the number `column` in the schema.
 fn cells(runs: &[StoredRun], column: usize) -> Cells {
     let lines = || runs.iter().flat_map(|run| run.outcome.rows.iter().map(move |row| (run, row)));
-    let texts = |of: &dyn Fn(&StoredRun, &Row) -> String| {
-        Cells::Texts(lines().map(|(run, row)| ByteArray::from(of(run, row).into_bytes())).collect())
-    };
-    // The format has only signed numbers: the bits of the unsigned number are kept.
-    let numbers = |of: &dyn Fn(&StoredRun) -> u64| Cells::Numbers(lines().map(|(run, _)| of(run) as i64).collect());
+    let texts =
+        |of: &dyn Fn(&StoredRun, &Row) -> String| Cells::Texts(lines().map(|(run, row)| of(run, row)).collect());
+    let numbers = |of: &dyn Fn(&StoredRun) -> u64| Cells::Numbers(lines().map(|(run, _)| of(run)).collect());
     match column {
         0 => texts(&|run, _| run.hash.clone()),
         1 => texts(&|run, _| run.identity.experiment.clone()),

@@ -20,6 +20,7 @@ use std::{
 
 pub use key::{Identity, Key, SeedKeys};
 
+use crate::parquet_table::check_build;
 use grounds::job::{Failure, Outcome};
 use kit::draft::Draft;
 use kit::in_use;
@@ -243,20 +244,6 @@ impl Store {
         let text = error.to_string();
         Failure(format!("{what} {}: {}", path.display(), text.split(" (os error").next().unwrap_or_default()))
     }
-}
-
-/// Checks that this build can read and write runs' files. The message of the error names `folder`.
-///
-/// # Errors
-/// When this crate was built without its feature `parquet`.
-pub fn check_build(folder: &Path) -> Result<(), Failure> {
-    if cfg!(feature = "parquet") {
-        return Ok(());
-    }
-    Err(Failure(format!(
-        "{}: this `highwater` was built without the feature `parquet`, which folders of runs need: build it with `--features parquet`",
-        folder.display()
-    )))
 }
 
 /// Returns the bytes of a run's file, which must be a regular file within the size limit.

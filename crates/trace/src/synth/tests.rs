@@ -32,6 +32,28 @@ fn orders_without_chance() {
 }
 
 #[test]
+fn pages_come_a_second_time_after_as_many_new_ones_as_given() {
+    assert_eq!(pages(&synth(&["twice:after=2"], some(9))), [0, 1, 2, 0, 3, 1, 4, 2, 5]);
+    assert_eq!(pages(&synth(&["twice:after=2,again=0,len=3"], some(4))), [0, 3, 6, 9]);
+    let some_twice = pages(&synth(&["twice:after=50,again=0.25"], some(10_000)));
+    let different: HashSet<u64> = some_twice.iter().copied().collect();
+    assert!((7900..8100).contains(&different.len()), "a fifth of the requests come again: {}", different.len());
+}
+
+#[test]
+fn recent_pages_come_again_at_the_mean_distance_as_often_as_given() {
+    let made = pages(&synth(&["recent:after=100,again=0.75"], some(100_000)));
+    let different: HashSet<u64> = made.iter().copied().collect();
+    assert!((24_500..25_700).contains(&different.len()), "{}", different.len());
+    assert_eq!(different.len() as u64, different.iter().max().unwrap() + 1, "no page is left out");
+    // The distance of a request to the nearest earlier one for its page is at most the distance that was drawn.
+    let mut at = std::collections::HashMap::new();
+    let distances: Vec<usize> = (0..).zip(&made).filter_map(|(n, page)| Some(n - at.insert(page, n)?)).collect();
+    let mean = distances.iter().sum::<usize>() as f64 / distances.len() as f64;
+    assert!((40.0..100.0).contains(&mean), "{mean}");
+}
+
+#[test]
 fn a_seed_decides_all_chance() {
     let patterns = ["zipf:pages=1k,reads=0.5", "uniform:pages=50", "scan:weight=3"];
     let made = synth(&patterns, some(1000));
@@ -75,13 +97,17 @@ fn objects_keep_their_sizes() {
 
 #[test]
 fn texts_of_patterns() {
-    for text in
-        ["zipf:pages=1000,theta=0.9,weight=3,len=2,shift-every=10,shift-by=1,reads=0.25", "scan", "loop:pages=7"]
-    {
+    for text in [
+        "zipf:pages=1000,theta=0.9,weight=3,len=2,shift-every=10,shift-by=1,reads=0.25",
+        "scan",
+        "loop:pages=7",
+        "twice:after=5,again=0.5",
+        "recent:after=9,again=1",
+    ] {
         assert_eq!(text.parse::<Pattern>().unwrap().to_string(), text);
     }
     for (text, part) in [
-        ("zip:pages=1", "expected zipf"),
+        ("zip:pages=1", "expected one of zipf"),
         ("zipf", "`pages=` from 1"),
         ("zipf:pages=0", "`pages=` from 1"),
         ("zipf:pages", "key=value"),
@@ -97,6 +123,10 @@ fn texts_of_patterns() {
         ("uniform:pages=5,weight=0", "1 to 1000000"),
         ("uniform:pages=5,shift-by=6", "both"),
         ("scan:pages=5", "no set"),
+        ("twice:after=5,pages=5", "no set"),
+        ("recent", "`after=` from 1"),
+        ("recent:after=5,again=2", "from 0 to 1"),
+        ("scan:after=5", "only twice and recent"),
         ("loop:pages=5,how=6", "no key of a pattern"),
     ] {
         let error = text.parse::<Pattern>().unwrap_err();

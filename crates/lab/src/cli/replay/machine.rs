@@ -216,7 +216,7 @@ pub fn run(
     let picture = plot.map(|file| (file, shown.picture()));
     let mut losses = output::Losses::default();
     losses.note(output::with_picture(picture, || {
-        output::report(file, |out, look| out.write_all(shown.in_format(format, look).as_bytes()))
+        output::report(file, |out, look| out.write_all(&shown.in_format(format, look)))
     }));
     losses.note(compare::ended(&failures));
     losses.note(verdict);

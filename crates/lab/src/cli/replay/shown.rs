@@ -1,7 +1,7 @@
 //! The report of `replay`: as text, as a page, as a picture, as CSV and as JSON.
 
-use super::Results;
-use super::sizes::{Size, Unit};
+use crate::untimed::sizes::{Size, Unit};
+use crate::untimed::source::Results;
 use ::cache::Kind as Policy;
 use ::trace::request::Kind;
 use report::Look;
@@ -9,6 +9,7 @@ use report::grid::{self, Cell, Grid, Tone};
 use report::html::{Chart, Page, Part, Section};
 use report::plot::lines::{Lines, Panel};
 use serde_json::json;
+use study::parquet_table::{Cells, encode};
 
 /// A miss ratio, with its standard error if it is an estimate.
 #[derive(Clone, Copy)]
@@ -309,6 +310,37 @@ impl<'a> Shown<'a> {
             text += &(fields.join(",") + "\n");
         }
         text
+    }
+
+    /// Returns the whole report as a Parquet file, with the columns of [`Self::csv`].
+    pub fn parquet(&self) -> Vec<u8> {
+        const SCHEMA: &str = "message replay {
+            required binary policy (UTF8);
+            required binary size (UTF8);
+            required int64 capacity (INTEGER(64, false));
+            required binary unit (UTF8);
+            required double miss_ratio;
+            optional double error;
+            optional double byte_miss_ratio;
+            optional double byte_error;
+            optional double misses;
+            optional double state_bytes;
+        }";
+        let texts = |of: &dyn Fn(&(String, &Line)) -> String| Cells::Texts(self.named().map(|it| of(&it)).collect());
+        let optional = |of: &dyn Fn(&Line) -> Option<f64>| Cells::Optional(self.lines.iter().map(of).collect());
+        let cells = |column| match column {
+            0 => texts(&|(_, line)| line.policy.name().to_owned()),
+            1 => texts(&|(size, _)| size.clone()),
+            2 => Cells::Numbers(self.lines.iter().map(|line| line.capacity).collect()),
+            3 => texts(&|_| self.unit.word().to_owned()),
+            4 => Cells::Values(self.lines.iter().map(|line| line.misses.value).collect()),
+            5 => optional(&|line| line.misses.error),
+            6 => optional(&|line| Some(line.bytes?.value)),
+            7 => optional(&|line| line.bytes?.error),
+            8 => optional(&|line| Some(line.counted?.0 as f64)),
+            _ => optional(&|line| Some(line.counted?.1 as f64)),
+        };
+        encode(SCHEMA, cells, vec![("highwater.trace".to_owned(), self.name.to_owned())])
     }
 
     /// Returns the whole report as JSON.

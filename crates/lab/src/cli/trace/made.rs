@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// Arguments of `highwater trace synth`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Patterns, which are mixed at random: zipf:pages=1M,theta=0.9 or uniform:pages=10k or loop:pages=5k or scan. Further keys:
+    /// Patterns, which are mixed at random: zipf:pages=1M,theta=0.9 or uniform:pages=10k or loop:pages=5k or
+    /// scan or twice:after=400 or recent:after=4k. Further keys: again= (share of pages or requests that come again),
     /// weight= (how often beside the others), reads= (share of reads), len= (pages of a request), shift-every=N,shift-by=M (after N of
     /// its requests, the set moves by M pages)
     #[arg(required = true, value_name = "PATTERN")]

@@ -2,7 +2,7 @@
 
 use super::MachineOptions;
 use crate::cli::End;
-use crate::cli::replay::sizes::{self, Size};
+use crate::untimed::sizes::{self, Size};
 use ::trace::Metadata;
 use ::trace::request::PAGE_BYTES;
 use catalogue::ground::{Ground, GroundOptions};

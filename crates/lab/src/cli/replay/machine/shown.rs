@@ -11,6 +11,7 @@ use report::grid::{self, Cell, Grid, Tone};
 use report::html::{Chart, Page, Part, Section};
 use report::plot::lines::{Lines as Picture, Panel};
 use serde_json::json;
+use study::parquet_table::{Cells, encode};
 
 /// Pages of a MiB.
 const MIB: f64 = (1 << 20) as f64 / PAGE_BYTES as f64;
@@ -185,13 +186,14 @@ impl Shown<'_> {
     }
 
     /// Returns the report in a form.
-    pub fn in_format(&self, format: Format, look: Look) -> String {
+    pub fn in_format(&self, format: Format, look: Look) -> Vec<u8> {
         match format {
-            Format::Table => self.text(look),
-            Format::Markdown => self.page().markdown(),
-            Format::Csv => self.csv(),
-            Format::Json => self.json(),
-            Format::Html => with_command(self.page()).render(),
+            Format::Table => self.text(look).into_bytes(),
+            Format::Markdown => self.page().markdown().into_bytes(),
+            Format::Csv => self.csv().into_bytes(),
+            Format::Json => self.json().into_bytes(),
+            Format::Html => with_command(self.page()).render().into_bytes(),
+            Format::Parquet => self.parquet(),
         }
     }
 
@@ -259,6 +261,40 @@ impl Shown<'_> {
             text += &(fields.join(",") + "\n");
         }
         text
+    }
+
+    /// Returns the report as a Parquet file, with the columns of [`Self::csv`].
+    fn parquet(&self) -> Vec<u8> {
+        let figures: String = FIGURES.iter().map(|figure| format!("optional double {};\n", figure.key)).collect();
+        let schema = format!(
+            "message replay {{
+                required int64 memory_bytes (INTEGER(64, false));
+                required binary kernel (UTF8);
+                required binary values (UTF8);
+                {figures}
+                optional double pages_read_low;
+                optional double pages_read_high;
+                required binary cliff (UTF8);
+            }}"
+        );
+        let lines: Vec<(&Case, &Line)> = self.all().collect();
+        let texts = |of: &dyn Fn(&Case, &Line) -> String| {
+            Cells::Texts(lines.iter().map(|(case, line)| of(case, line)).collect())
+        };
+        let optional =
+            |of: &dyn Fn(&Line) -> Option<f64>| Cells::Optional(lines.iter().map(|(_, line)| of(line)).collect());
+        let cells = |column: usize| match column {
+            0 => Cells::Numbers(lines.iter().map(|(_, line)| line.pages * PAGE_BYTES).collect()),
+            1 => texts(&|case, _| case.kernel.clone()),
+            2 => texts(&|case, _| case.values.clone()),
+            _ => match column - 3 {
+                figure if figure < FIGURES.len() => optional(&|line| line.figures[figure]),
+                after if after == FIGURES.len() => optional(&|line| Some(line.range?.0)),
+                after if after == FIGURES.len() + 1 => optional(&|line| Some(line.range?.1)),
+                _ => texts(&|_, line| line.is_cliff.to_string()),
+            },
+        };
+        encode(&schema, cells, vec![("highwater.trace".to_owned(), self.name.to_owned())])
     }
 
     fn json(&self) -> String {

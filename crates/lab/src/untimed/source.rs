@@ -1,20 +1,19 @@
 //! Reads the trace of a replay once. The requests are kept in memory, and replayed for every cache.
 
-use super::Results;
-use crate::cli::End;
-use crate::cli::trace::{SourceOptions, tell, wrong_input};
-use ::cache::replay::Impossible;
+use ::cache::estimate::Estimates;
+use ::cache::replay::{Impossible, Report};
 use ::cache::requests::Refused;
 use ::cache::{Plan, Requests, RequestsBuilder, Sample, SampleBuilder, Sampling};
-use ::trace::Request;
-use ::trace::read::{self, Opened};
+use ::trace::read::{self, Counts, Opened, Options};
 use ::trace::request::Kind;
+use ::trace::{Request, Wrong};
+use std::fmt;
 use std::path::Path;
 
 /// A trace that was opened, and is to be read.
-pub struct Reader<'a> {
+pub struct Reader {
     input: Opened,
-    name: &'a Path,
+    name: String,
     into: Into,
     /// Number of accesses that may still be added; none if only a sample is kept.
     left: Option<u64>,
@@ -31,6 +30,41 @@ pub struct Loaded {
     requests: Which,
     kind: Kind,
 }
+
+/// The results of caches that replayed all requests, or a sample of them.
+pub enum Results {
+    /// The results of a replay of all requests.
+    All(Report),
+    /// The results of a replay of a sample.
+    Sampled(Estimates),
+}
+
+/// The reason why the requests of a trace could not be read into memory.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// The trace cannot be read.
+    Input(Wrong),
+    /// The trace with this name has more accesses than the caller permits.
+    TooManyAccesses(String),
+    /// The trace with this name has more requests, or more pages or objects, than a replay can hold.
+    TooLarge(String, Refused),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(wrong) => wrong.fmt(f),
+            Self::TooManyAccesses(name) => write!(
+                f,
+                "{name}: it has more accesses than --accesses-max permits: expected a larger value, or --sample 1%, \
+                 which keeps a part of the pages"
+            ),
+            Self::TooLarge(name, why) => write!(f, "{name}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Unreadable {}
 
 enum Which {
     All(Requests),
@@ -77,38 +111,47 @@ impl Into {
     }
 }
 
-impl<'a> Reader<'a> {
+impl Reader {
     /// Opens a trace. If `sampling` is given, only a sample of its requests is loaded; otherwise a trace with more than
     /// `accesses_max` accesses is refused when it is read.
-    pub fn open(source: &'a SourceOptions, sampling: Option<Sampling>, accesses_max: u64) -> Result<Self, End> {
-        let input = read::open(&source.file, &source.options()).map_err(|wrong| wrong_input(&wrong))?;
+    ///
+    /// # Errors
+    /// When the file cannot be read, or its format is not recognised.
+    pub fn open(
+        path: &Path,
+        options: &Options,
+        sampling: Option<Sampling>,
+        accesses_max: u64,
+    ) -> Result<Self, Unreadable> {
+        let input = read::open(path, options).map_err(Unreadable::Input)?;
         let into = match sampling {
             Some(sampling) => Into::Sample(Box::new(SampleBuilder::new(sampling))),
             None => Into::All(RequestsBuilder::default()),
         };
         let left = sampling.is_none().then_some(accesses_max);
-        Ok(Self { input, name: &source.file, into, left })
+        Ok(Self { input, name: path.display().to_string(), into, left })
     }
 
     /// Returns the kind of the trace: requests for ranges of bytes, or for whole objects.
-    pub fn kind(&self) -> Kind {
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
         match &self.input {
             Opened::Own(trace) => trace.kind(),
             Opened::Other(stream) => stream.kind(),
         }
     }
 
-    /// Reads the trace to its end and returns it. The second value is a failure if more than 1 % of the trace's lines
-    /// or records could not be understood.
-    pub fn read(mut self) -> Result<(Loaded, Result<(), End>), End> {
-        let (kind, name) = (self.kind(), self.name.display().to_string());
-        let refused = |why: Refused| End::Failed(format!("{name}: {why}"));
+    /// Reads the trace to its end and returns it. The second value counts the lines or records that could not be
+    /// understood; `None` for a trace in the format `.hwtrace`, which has none.
+    ///
+    /// # Errors
+    /// When the trace cannot be read or is damaged, or has too many accesses.
+    pub fn read(mut self) -> Result<(Loaded, Option<Counts>), Unreadable> {
+        let (kind, name) = (self.kind(), self.name);
+        let refused = |why: Refused| Unreadable::TooLarge(name.clone(), why);
         let mut left = self.left;
         let mut may_add = |batch: &Batch| match &mut left {
-            Some(left) if batch.keys.len() as u64 > *left => Err(End::Usage(format!(
-                "{name}: it has more accesses than --accesses-max permits: expected a larger value, or --sample 1%, which keeps \
-                 a part of the pages"
-            ))),
+            Some(left) if batch.keys.len() as u64 > *left => Err(Unreadable::TooManyAccesses(name.clone())),
             Some(left) => {
                 *left -= batch.keys.len() as u64;
                 Ok(())
@@ -116,7 +159,7 @@ impl<'a> Reader<'a> {
             None => Ok(()),
         };
         let mut batch = Batch::default();
-        let mut verdict = Ok(());
+        let mut counts = None;
         match &mut self.input {
             Opened::Own(trace) => {
                 for request in trace.requests() {
@@ -130,7 +173,7 @@ impl<'a> Reader<'a> {
                 self.into.add(&mut batch).map_err(refused)?;
             }
             Opened::Other(stream) => {
-                while let Some(requests) = stream.batch().map_err(|wrong| wrong_input(&wrong))? {
+                while let Some(requests) = stream.batch().map_err(Unreadable::Input)? {
                     for request in requests {
                         batch.push(kind, request);
                         // A batch of large requests has many pages.
@@ -142,24 +185,37 @@ impl<'a> Reader<'a> {
                     may_add(&batch)?;
                     self.into.add(&mut batch).map_err(refused)?;
                 }
-                verdict = tell(self.name, stream.counts());
+                counts = Some(stream.counts().clone());
             }
         }
         let requests = match self.into {
             Into::All(builder) => Which::All(builder.finish()),
             Into::Sample(builder) => Which::Sample(builder.finish().map_err(refused)?),
         };
-        Ok((Loaded { requests, kind }, verdict))
+        Ok((Loaded { requests, kind }, counts))
     }
 }
 
 impl Loaded {
     /// Returns the kind of the trace: requests for ranges of bytes, or for whole objects.
+    #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
+    /// Returns the requests; `None` if only a sample was loaded.
+    #[must_use]
+    pub const fn requests(&self) -> Option<&Requests> {
+        match &self.requests {
+            Which::All(requests) => Some(requests),
+            Which::Sample(_) => None,
+        }
+    }
+
     /// Replays the requests as the plan says. Returns exact results, or estimates if only a sample was loaded.
+    ///
+    /// # Errors
+    /// When the requests have nothing that the plan can count.
     pub fn replay(&self, plan: &Plan) -> Result<Results, Impossible> {
         match &self.requests {
             Which::All(requests) => ::cache::replay(requests, plan).map(Results::All),

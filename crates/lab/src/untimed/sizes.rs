@@ -1,4 +1,4 @@
-//! Sizes of caches on the command line.
+//! Sizes of caches, as users write them.
 
 use ::trace::request::{Kind, PAGE_BYTES};
 
