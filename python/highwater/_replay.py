@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Callable, Iterable, Optional, Protocol, Sequence, Union
 
 from . import _frames, _highwater
@@ -55,6 +56,8 @@ def replay(
     if victims is not None and victims < 1:
         raise InputError(f"victims: expected a number from 1 on, found {victims}")
     requests = _highwater.Trace(os.fspath(trace), format)
+    if requests.unparsed:
+        warnings.warn(f"{os.fspath(trace)}: {requests.unparsed} lines or records are not understood", stacklevel=2)
     rows: list[tuple[Any, ...]] = []
     for policy in wanted:
         if isinstance(policy, str):

@@ -1,6 +1,6 @@
 //! The compiled part of the Python package `highwater`: sweeps, folders of runs, and replays of traces.
 //!
-//! No call holds Python's lock while it simulates. Each call checks for signals, and ends soon after Ctrl-C. Every
+//! No call holds Python's lock while it simulates or replays, except for a policy that is written in Python. Each call checks for signals, and ends soon after Ctrl-C. Every
 //! failure, even a panic, is raised as `highwater.Error`.
 
 mod replay;
@@ -41,6 +41,11 @@ const TICK: Duration = Duration::from_millis(50);
 
 fn error(Failure(message): Failure) -> PyErr {
     Error::new_err(message)
+}
+
+/// Returns the exception for a panic.
+fn bug(payload: &(dyn std::any::Any + Send)) -> PyErr {
+    Error::new_err(format!("a bug stopped it: {}", panics::message(payload)))
 }
 
 /// Runs `work` on a thread of its own, without Python's lock, and returns its result.
@@ -114,7 +119,7 @@ impl Sweep {
         match parsed {
             Ok(Ok(sweep)) => Ok(Self { sweep: Arc::new(sweep) }),
             Ok(Err(error)) => Err(InputError::new_err(error.to_string())),
-            Err(payload) => Err(Error::new_err(format!("a bug stopped it: {}", panics::message(&*payload)))),
+            Err(payload) => Err(bug(&*payload)),
         }
     }
 

@@ -1,6 +1,10 @@
 //! Replay of a trace without time, with policies of the package and policies written in Python.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use cache::batches::{Asking, Batches, Stopped, replay_in_batches};
 use cache::{Kind, Plan};
@@ -15,7 +19,7 @@ use pyo3::{
 };
 use trace::read::Options;
 
-use crate::{Error, InputError, aside};
+use crate::{Error, InputError, aside, bug};
 
 /// The requests of a trace, in memory.
 #[pyclass(frozen, module = "highwater._highwater")]
@@ -45,24 +49,10 @@ impl Trace {
         Ok(Self { loaded: Arc::new(loaded), name, unparsed: counts.map_or(0, |counts| counts.unparsed) })
     }
 
-    fn __len__(&self) -> usize {
-        self.loaded.requests().map_or(0, cache::Requests::len)
-    }
-
-    #[getter]
-    fn objects(&self) -> u32 {
-        self.loaded.requests().map_or(0, cache::Requests::distinct)
-    }
-
+    /// Returns the number of lines or records that were not understood.
     #[getter]
     const fn unparsed(&self) -> u64 {
         self.unparsed
-    }
-
-    /// Returns the key of each object, by number, as bytes of 64-bit numbers of this computer.
-    fn keys<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let keys = self.loaded.requests().map_or(&[][..], cache::Requests::keys);
-        PyBytes::new(py, &keys.iter().flat_map(|key| key.to_ne_bytes()).collect::<Vec<_>>())
     }
 
     /// Replays the trace with the policies that have these names, in caches of these sizes.
@@ -100,7 +90,8 @@ impl Trace {
         if unit == Unit::Bytes {
             return Err(InputError::new_err("sizes: a policy written in Python counts objects: expected no bytes"));
         }
-        Ok(sizes.iter().map(|size| (size.name(), size.in_unit(unit).of(self.objects().into()))).collect())
+        let objects = self.loaded.requests().map_or(0, cache::Requests::distinct).into();
+        Ok(sizes.iter().map(|size| (size.name(), size.in_unit(unit).of(objects))).collect())
     }
 
     /// Replays the trace in a cache of `capacity` objects, whose victims `policy` chooses, `victims` at a time. Returns
@@ -109,15 +100,19 @@ impl Trace {
         &self,
         py: Python<'_>,
         policy: &Bound<'_, PyAny>,
-        capacity: u32,
-        victims: u32,
+        capacity: u64,
+        victims: u64,
         warm_up: &str,
     ) -> PyResult<(u64, u64, Option<f64>)> {
         let requests = self.loaded.requests().ok_or_else(|| Error::new_err("the trace is a sample"))?;
         let warm_up = untimed::parse_warm_up(warm_up).map_err(|why| InputError::new_err(format!("warm_up: {why}")))?;
         let warm_up = warm_up.of(requests.len());
-        let asking = Asking { capacity, victims, warm_up };
-        let counts = replay_in_batches(requests, asking, &mut OfPython { py, policy }).map_err(|why| match why {
+        // A trace has fewer objects than this.
+        let lowered = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let asking = Asking { capacity: lowered(capacity), victims: lowered(victims), warm_up };
+        let replay = || replay_in_batches(requests, asking, &mut OfPython { py, policy });
+        let counts = catch_unwind(AssertUnwindSafe(replay)).map_err(|payload| bug(&*payload))?;
+        let counts = counts.map_err(|why| match why {
             Stopped::Policy(error) => error,
             Stopped::Impossible(why) => InputError::new_err(format!("{}: {why}", self.name)),
             Stopped::Number(..) | Stopped::NotCached(_) => Error::new_err(why.to_string()),

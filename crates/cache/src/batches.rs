@@ -1,8 +1,8 @@
 //! A cache whose policy chooses victims in batches: [`replay_in_batches`].
 //!
 //! A policy of this kind keeps no contents. The cache tells it many requests in one call, and asks for several victims
-//! in one call. So a policy can be written in a language in which a call for each request would be too slow, and it works
-//! as reclaim does: it sees uses late, and frees several pages at a time.
+//! in one call. So a policy can be written in a language in which a call for each request would be too slow, and it
+//! works as reclaim does: it sees uses late, and frees several pages at a time.
 
 use crate::Requests;
 use crate::replay::{Counts, Impossible};
@@ -13,7 +13,8 @@ pub trait Batches {
     type Error;
 
     /// Tells the policy the requests since the last call, in order: for each the object, and whether it was a hit. An
-    /// object that was missed is now in the cache.
+    /// object that was missed is now in the cache. The policy does not learn of the last requests of a replay, after which
+    /// no victim is needed.
     ///
     /// # Errors
     /// When the policy cannot go on. The replay then ends with this error.

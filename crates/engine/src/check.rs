@@ -305,8 +305,8 @@ impl<M: Machine> Access<M> {
                         _ => (Owner::Region(region.id), page),
                     };
                     let found = (descriptor.owner(), self.index_of(frame));
-                    let is_of_family = matches!(found.0, Owner::Region(owner) if region.is_heir_of(owner));
-                    ensure(found == expected || is_of_family && found.1 == page, || {
+                    let is_of_tree = matches!(found.0, Owner::Region(owner) if region.descends_from(owner));
+                    ensure(found == expected || is_of_tree && found.1 == page, || {
                         format!("region {} page {page} maps {frame}, which says {descriptor:?}", region.id)
                     })?;
                     file_pages += u64::from(entry.is_file() && *mappings == 1);

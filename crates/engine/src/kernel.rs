@@ -236,12 +236,14 @@ impl Kernel {
         let value = parsed.map_or_else(|| Value::Text(value.to_owned()), |node| node.value);
         let setting = &self.settings[at];
         check(&table_of(&setting.section, &setting.key, &place, value.clone()))?;
-        let setting = &mut self.settings[at];
+        let mut settings = self.settings.clone();
+        let setting = &mut settings[at];
         let below = setting.replaces.take().unwrap_or_else(|| setting.value.clone());
         setting.replaces = (below != value).then_some(below);
         setting.value = value;
         setting.origin = Origin::Set;
-        self.choices = choices_of(&self.settings)?;
+        self.choices = choices_of(&settings)?;
+        self.settings = settings;
         Ok(())
     }
 

@@ -274,6 +274,11 @@ pub trait Runnable: Sync {
         None
     }
 
+    /// Returns the parameter that names a file of this computer, which the workload reads; `None` if it reads no file.
+    fn file(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the reason why the workload does not run on a ground; `None` if the workload runs there.
     fn refused_on(&self, ground: Ground) -> Option<&'static str> {
         let _ = ground;

@@ -114,10 +114,13 @@ impl<W: Workload> Runnable for W {
         serde_json::to_value(given.read::<W::Params>().ok()?).ok()
     }
 
+    fn file(&self) -> Option<&'static str> {
+        W::FILE
+    }
+
     fn refused_on(&self, ground: Ground) -> Option<&'static str> {
         match ground {
             Ground::Sim => None,
-            Ground::Guest if W::READS_FILES => Some("it reads a file of this computer, which a guest does not have"),
             Ground::Host if W::MAPS_FILES => Some("it maps files, and the library does not"),
             Ground::Host | Ground::Linux | Ground::Guest => W::SIM_ONLY,
         }

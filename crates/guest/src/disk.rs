@@ -31,12 +31,12 @@ fn missing(error: &io::Error) -> String {
     }
 }
 
-/// Makes a sparse file with an empty ext4 file system. The inode tables, which must be zeroes, are not written: a
-/// sparse file reads as zeroes where nothing was written.
+/// Makes a sparse file with an ext4 file system, which has the files of the folder `contents`, or none. The inode
+/// tables, which must be zeroes, are not written: a sparse file reads as zeroes where nothing was written.
 ///
 /// # Errors
 /// When the file cannot be made, or `mkfs.ext4` is missing or fails. The error says so in words for the user.
-pub fn with_file_system(path: &Path, bytes: u64) -> Result<(), String> {
+pub fn with_file_system(path: &Path, bytes: u64, contents: Option<&Path>) -> Result<(), String> {
     let shown = path.display();
     sparse(path, bytes).map_err(|error| format!("cannot make {shown}: {error}"))?;
     let mut command = mkfs();
@@ -50,6 +50,9 @@ pub fn with_file_system(path: &Path, bytes: u64) -> Result<(), String> {
         "-N",
         "4096",
     ]);
+    if let Some(folder) = contents {
+        command.arg("-d").arg(folder);
+    }
     let output = command.arg(path).stdin(Stdio::null()).output();
     let output = output.map_err(|error| missing(&error))?;
     match output.status.success() {

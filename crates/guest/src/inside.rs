@@ -41,6 +41,9 @@ pub const MODULES: &str = "/modules";
 /// The folder in the guest for the files of the workload.
 pub const FILES: &str = "/files";
 
+/// The path in the guest of the file that a workload reads, if it reads one.
+pub const GIVEN: &str = "/given";
+
 /// The name of the virtual serial port that connects the guest with the program outside of the guest.
 pub const PORT: &str = "highwater";
 

@@ -107,6 +107,8 @@ pub struct Wanted<'a> {
     pub distances: Vec<Vec<u8>>,
     /// Size of the disk for files, bytes.
     pub disk_bytes: u64,
+    /// A file of this computer that the guest gets, at [`inside::GIVEN`].
+    pub given: Option<&'a Path>,
     /// Options that are added to the kernel's command line.
     pub command_line: &'a str,
     /// The way in which the machine's instructions are executed.
@@ -174,7 +176,15 @@ impl Vm {
         let unpacked = parts.chain([&program.bytes]).map(|bytes| bytes.len() as u64).sum();
         wanted.memory.check_start(wanted.image, packed, unpacked)?;
         let disk = folder.join("disk");
-        disk::with_file_system(&disk, wanted.disk_bytes)?;
+        let contents = folder.join("contents");
+        if let Some(given) = wanted.given {
+            let told = |error: io::Error| format!("cannot give {} to the guest: {error}", given.display());
+            fs::create_dir(&contents).map_err(told)?;
+            let copy = contents.join(&inside::GIVEN[1..]);
+            fs::hard_link(given, &copy).or_else(|_| fs::copy(given, &copy).map(drop)).map_err(told)?;
+        }
+        disk::with_file_system(&disk, wanted.disk_bytes, wanted.given.map(|_| contents.as_path()))?;
+        let _ = fs::remove_dir_all(&contents);
         let mut drives = vec![disk];
         if let Swap::Disk { pages } = plan.swap {
             let swap = folder.join("swap");
@@ -366,6 +376,7 @@ mod tests {
             memory: &memory,
             cpus: vec![0, 0, 1],
             distances: vec![vec![10, 21], vec![31, 10]],
+            given: None,
             disk_bytes: 0,
             command_line: "movablecore=1M",
             accelerator: Accelerator::Emulation,

@@ -27,6 +27,6 @@ pub fn parse_warm_up(text: &str) -> Result<WarmUp, String> {
 pub fn policy(name: &str) -> Result<::cache::Kind, String> {
     ::cache::Kind::named(name.trim()).ok_or_else(|| {
         let known: Vec<&str> = ::cache::Kind::ALL.into_iter().map(::cache::Kind::name).collect();
-        format!("expected `all`, or one of {}", known.join(", "))
+        format!("expected one of {}", known.join(", "))
     })
 }

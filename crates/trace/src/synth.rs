@@ -96,6 +96,8 @@ const PAGES_MAX: u64 = 1 << 40;
 /// Largest set from which pages are drawn at random, in pages. For a larger set, a random number of 64 bits would be
 /// too coarse for Zipf's law.
 const DRAWN_MAX: u64 = 1 << 36;
+/// Largest mean distance of [`Order::Recent`], which remembers 64 times as many requests, with 8 bytes each.
+const RECENT_MAX: u64 = 1 << 20;
 const WEIGHT_MAX: u64 = 1_000_000;
 
 impl FromStr for Pattern {
@@ -169,10 +171,11 @@ impl Pattern {
                 return Err(format!("{name} {value}: expected {least} to {most}"));
             }
         }
+        let most = if matches!(self.order, Order::Recent { .. }) { RECENT_MAX } else { PAGES_MAX };
         if let Order::Twice { after, .. } | Order::Recent { after, .. } = self.order
-            && !(1..=PAGES_MAX).contains(&after)
+            && !(1..=most).contains(&after)
         {
-            return Err(format!("after {after}: expected `after=` from 1 to {PAGES_MAX}"));
+            return Err(format!("after {after}: expected `after=` from 1 to {most}"));
         }
         if !self.order.has_set() {
             let is_plain = self.pages == 0 && self.shift_every == 0 && self.shift_by == 0;
@@ -299,12 +302,13 @@ struct State {
     reads_of_65536: u32,
     /// Number of blocks that a pattern without a set has accessed so far.
     new: u64,
-    /// The blocks of the last requests of [`Order::Recent`], as a ring; for [`Order::Twice`], the block that comes next if it
-    /// is no new one.
+    /// The blocks of the last requests of [`Order::Recent`], as a ring; for [`Order::Twice`], the block that comes next if
+    /// it is no new one.
     last: Vec<u64>,
 }
 
-/// Number of mean distances after which [`Order::Recent`] forgets a request. A longer distance has a probability of 10^-28.
+/// Number of mean distances after which [`Order::Recent`] forgets a request. A longer distance has a probability of
+/// 10^-28.
 const FORGOTTEN: u64 = 64;
 
 impl State {

@@ -67,8 +67,9 @@ pub trait Workload: Sync + 'static {
     /// `true` if the workload maps files ([`System::map_file`]), which the library cannot do.
     const MAPS_FILES: bool = false;
 
-    /// `true` if the workload reads files of this computer, which a guest does not have.
-    const READS_FILES: bool = false;
+    /// The parameter that names a file of this computer, which the workload reads; none if it reads no file. A guest gets
+    /// a copy of the file.
+    const FILE: Option<&'static str> = None;
 
     /// Returns the description of the parameter `key`; none if it has no description. With
     /// `documented::DocumentedFields` derived for the parameters, an implementation is

@@ -23,7 +23,7 @@ const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Throttle {
     Yes,
-    /// The fault does not throttle the task, because the task was already throttled for this write.
+    /// The fault does not throttle the task, because an earlier fault of the same operation has.
     No,
 }
 
@@ -305,7 +305,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Maps a page that was just allocated, and passes its only reference to the mapping. The caller holds the lock of
-    /// the page-table entry.
+    /// the page-table entry; or, while a fork fills the region, that of the entry that is copied.
     pub(super) fn map_new(&self, region: &Region<M>, page: u32, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         descriptor.set(Flags::SWAPBACKED.with(Flags::UPTODATE));
@@ -377,7 +377,7 @@ impl<M: Machine> Access<M> {
             return Ok(());
         }
         self.lock_page(frame);
-        let mut shared = None;
+        let mut is_shared = false;
         if is_still_mapped() {
             // If the page is under writeback, its slot is kept. The writeback was then useless, because the page is
             // about to change.
@@ -385,29 +385,46 @@ impl<M: Machine> Access<M> {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
             if is_still_mapped() {
-                let entry = region.entry(page);
-                if self.is_shared(region, part) {
-                    shared = Some(entry);
-                } else {
-                    region.replace(page, entry.made_writable());
+                is_shared = self.is_shared(region, part);
+                if !is_shared {
+                    if region.fork_tree.get().is_some() && frame == part && !self.frames[frame].is(Flags::COMPOUND) {
+                        // No other region has the page any more (`folio_move_anon_rmap`).
+                        self.frames[frame].set_owner(Owner::Region(region.id), page);
+                    }
+                    region.replace(page, region.entry(page).made_writable());
                 }
             }
         }
         self.unlock_page(frame);
-        let copied = shared.map_or(Ok(()), |seen| {
-            let copy = self.allocate_copy(task)?;
-            self.copy_page(part, copy);
-            self.map_copy(region, page, seen, copy);
-            Ok(())
-        });
+        let copied = if is_shared { self.copy_shared(task, region, page, part) } else { Ok(()) };
         self.put(frame);
         copied
     }
 
-    /// Returns whether another region of the family maps a page that `region` maps, or has the page's swap slot. The
+    /// Maps a copy of a page that other regions map, too. The caller holds a reference to the page.
+    fn copy_shared(&self, task: &mut Task, region: &Region<M>, page: u32, part: FrameNumber) -> Result<(), Error> {
+        let copy = self.allocate_copy(task)?;
+        let replaced = {
+            let _guard = region.page_table(page).lock();
+            self.machine.spend(Step::PteSet, 1);
+            let entry = region.entry(page);
+            // If all other regions have lost the page meanwhile, another task may have made the entry writable, and have
+            // stored. So the page is copied under the lock.
+            let is_unchanged = entry.frame() == Some(part) && !entry.allows(true);
+            is_unchanged.then(|| {
+                self.copy_page(part, copy);
+                self.map_new(region, page, copy);
+                self.unmapped(part).then(|| self.frames.head(part))
+            })
+        };
+        self.end_copy(copy, replaced);
+        Ok(())
+    }
+
+    /// Returns whether another region of the fork tree maps a page that `region` maps, or has the page's swap slot. The
     /// caller has locked the page's folio, and holds the lock of the page's entry.
     fn is_shared(&self, region: &Region<M>, part: FrameNumber) -> bool {
-        if region.family.get().is_none() {
+        if region.fork_tree.get().is_none() {
             return false;
         }
         let head = self.frames.head(part);

@@ -1,7 +1,8 @@
 //! Copies a region for a new process, as `fork` does (`copy_page_range`; mechanisms/fork).
 //!
-//! No page is copied: both regions map the same pages, read-only. The first write to such a page, in either region, makes a
-//! copy ([`super::fault`]), unless the other region has lost the page meanwhile.
+//! Small pages are not copied: both regions map them, read-only. The first write to such a page, in either region, makes
+//! a copy ([`super::fault`]), unless the other region has lost the page meanwhile. *Locks*: `page_table` of the parent,
+//! under which the child's entries are filled, too; then `swap`.
 
 use super::{Access, Error};
 use crate::anonymous::{ProcessId, Region};
@@ -40,6 +41,7 @@ impl<M: Machine> Access<M> {
             }
             self.machine.cond_resched();
         }
+        child.end_filling();
         Ok(child)
     }
 
@@ -52,12 +54,13 @@ impl<M: Machine> Access<M> {
                 return Err(Error::Killed);
             }
             self.split_huge_page(from, *first);
-            left = self.share_entries(from, child, &left);
-            if let Some(page) = left.pop()
-                && !self.copy_part(task, from, child, page)?
-            {
-                left.push(page);
+            let mut changed = Vec::new();
+            for page in self.share_entries(from, child, &left) {
+                if !self.copy_part(task, from, child, page)? {
+                    changed.push(page);
+                }
             }
+            left = changed;
         }
         Ok(())
     }
@@ -65,8 +68,9 @@ impl<M: Machine> Access<M> {
     /// Copies the entries for `pages`, which lie in one page-table page of `from`, to `child`, and makes them read-only.
     /// Returns the pages that are parts of large folios, which cannot be shared.
     fn share_entries(&self, from: &Region<M>, child: &Region<M>, pages: &[u32]) -> Vec<u32> {
-        // The entries of `child` are filled under the lock of those of `from`. Whoever looks for all mappings of a page
-        // visits `from` first. So he either replaces the entry in `from` before it is copied, or finds both.
+        // Whoever looks for all mappings of a page visits `from` before `child`. So he either replaces the entry in `from`
+        // before it is copied, or finds both, or began before `child` was there. Then he finds that the page's count of
+        // mappings is larger than what he has found.
         let _guard = from.page_table(pages[0]).lock();
         if from.huge_page(pages[0]).is_some() {
             return pages.to_vec();
@@ -100,7 +104,8 @@ impl<M: Machine> Access<M> {
         let copy = self.allocate_copy(task)?;
         let is_mapped = {
             let _guard = from.page_table(page).lock();
-            let frame = from.entry(page).frame().filter(|frame| self.frames.folio(*frame).is_large());
+            let entry = from.entry(page);
+            let frame = entry.frame().filter(|frame| !entry.is_huge() && self.frames.folio(*frame).is_large());
             if let Some(frame) = frame {
                 self.copy_page(frame, copy);
                 self.map_new(child, page, copy);

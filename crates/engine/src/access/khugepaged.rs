@@ -184,7 +184,8 @@ impl<M: Machine> Access<M> {
         // Reading the entries costs little, because a cache line of the table holds eight entries. The descriptors of
         // the pages cost more: each lies in another cache line.
         self.machine.spend(Step::ScanFrame, looked);
-        (is_fit && is_touched && !region.is_closing.load(Acquire)).then_some(frames)
+        let may_change = !region.is_closing.load(Acquire) && !region.is_filling();
+        (is_fit && is_touched && may_change).then_some(frames)
     }
 
     /// Copies the pages of a range into a fresh block, and makes one entry map the block as a huge page. Returns

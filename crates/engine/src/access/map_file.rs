@@ -209,7 +209,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Maps a private copy in place of the entry `seen`. If the entry has changed, frees the copy.
-    pub(super) fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber) {
+    fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber) {
         let replaced = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
@@ -221,6 +221,12 @@ impl<M: Machine> Access<M> {
                 entry.frame().filter(|frame| self.unmapped(*frame)).map(|frame| self.frames.head(frame))
             })
         };
+        self.end_copy(copy, replaced);
+    }
+
+    /// Puts a copy on its list, and drops the reference to the page that it has replaced in a page table, if there was
+    /// one. If `replaced` is `None`, no entry maps the copy, which is freed.
+    pub(super) fn end_copy(&self, copy: FrameNumber, replaced: Option<Option<FrameNumber>>) {
         match replaced {
             Some(replaced) => {
                 self.add(copy, Insert::Fault, self.choices.new_anonymous.is_active());

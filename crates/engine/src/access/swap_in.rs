@@ -134,7 +134,7 @@ impl<M: Machine> Access<M> {
     /// Returns whether `region` alone has the page with `slot`. The caller holds the lock of the page's entry.
     fn take_swapped(&self, region: &Region<M>, head: FrameNumber, first: u32, slot: u32) -> bool {
         let descriptor = &self.frames[head];
-        let Some(family) = region.family.get() else {
+        let Some(tree) = region.fork_tree.get() else {
             descriptor.set_owner(Owner::Region(region.id), first);
             return true;
         };
@@ -145,7 +145,7 @@ impl<M: Machine> Access<M> {
             self.with_slots(|slots| slots.uses(slot)) == 1
         };
         if !is_mapped {
-            descriptor.set_owner(Owner::Region(if is_alone { region.id } else { family.root }), first);
+            descriptor.set_owner(Owner::Region(if is_alone { region.id } else { tree.root }), first);
         }
         is_alone
     }

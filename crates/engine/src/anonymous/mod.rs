@@ -1,7 +1,8 @@
 //! Regions of a process's memory, and the way from a page back to the entries that map it.
 //!
 //! *Holds* the regions with their page tables ([`region`]), the lists of the regions that map a file (`mappers`) or were
-//! forked from one another (`family`), and the processes that own regions ([`process`]). *Flow*: a fault fills an entry. Reclaim checks whether the entries of a
+//! forked from one another (`fork_tree`), and the processes that own regions ([`process`]). *Flow*: a fault fills an
+//! entry. Reclaim checks whether the entries of a
 //! page were used ([`Anonymous::page_referenced`]), and empties the entries ([`Anonymous::try_to_unmap`]); it finds them
 //! by the [`reverse_map`]. An entry of anonymous memory then names the swap slot of its page. The module is called by
 //! `writeback`, `lru`, `reclaim`, `access`. *Locks*: the page lock, then `table` or `page_table`, then `swap`.
@@ -9,7 +10,7 @@
 //!
 //! Next: [`crate::writeback`], which makes all mappings of a page read-only before it writes the page.
 
-pub(crate) mod family;
+mod fork_tree;
 mod mappers;
 mod mapping;
 pub mod owners;
@@ -29,7 +30,7 @@ pub use reverse_map::MappedUse;
 use crate::memory::Flags;
 use crate::page_cache::table::Table;
 use crate::swap::Swap;
-use family::Family;
+use fork_tree::ForkTree;
 use machine::{FrameNumber, Lock, LockClass, Machine, Step};
 use mappers::FileMappers;
 use process::Processes;
@@ -73,14 +74,15 @@ impl<M: Machine> Anonymous<M> {
     }
 
     /// Creates a region that is to map the pages of the anonymous region `parent`, each at the same place, for process
-    /// `owner`. Both then belong to one family. The new region has no page-table page yet.
+    /// `owner`. Both then belong to one fork tree. The new region has no page-table page yet. Until
+    /// [`Region::end_filling`], its entries are filled under the lock of those of `parent`.
     pub(crate) fn create_forked_region(&self, parent: &Arc<Region<M>>, owner: Option<ProcessId>) -> Arc<Region<M>> {
-        let family = parent.family.get_or_init(|| Arc::new(Family::new(&self.machine, parent)));
+        let tree = parent.fork_tree.get_or_init(|| Arc::new(ForkTree::new(&self.machine, parent)));
         let child = self.regions.lock().insert(|id| {
             let child = Region::new(&self.machine, id, owner, parent.pages, parent.is_huge_allowed, None);
-            child.of_family(family.clone())
+            child.to_be_filled().of_tree(tree.clone())
         });
-        family.add(&child, parent.id);
+        tree.add(&child, parent.id);
         child
     }
 
@@ -99,23 +101,26 @@ impl<M: Machine> Anonymous<M> {
         if let Some(mapped) = &region.file {
             self.forget_mapper(&mapped.file, region);
         }
-        let Some(family) = region.family.get() else {
+        let Some(tree) = region.fork_tree.get() else {
             self.regions.lock().entries.remove(&region.id);
             return;
         };
-        let gone = family.close(region.id);
+        let empty = Region::new(&self.machine, region.id, None, region.pages, false, None).of_tree(tree.clone());
+        // Under this lock, because another region of the tree may be dropped meanwhile.
         let mut regions = self.regions.lock();
+        let gone = tree.close(region.id);
         if !gone.contains(&region.id) {
-            // Pages that this region owns are still mapped elsewhere in the family.
-            let empty = Region::new(&self.machine, region.id, None, region.pages, false, None);
-            regions.entries.insert(region.id, Arc::new(empty.of_family(family.clone())));
+            // Pages that this region owns may still be mapped by its descendants.
+            regions.entries.insert(region.id, Arc::new(empty));
         }
         for id in gone {
             regions.entries.remove(&id);
         }
     }
 
-    /// Visits each region whose page-table entry for `page` maps `frame`, a page that the region `owner` owns.
+    /// Visits each region whose page-table entry for `page` maps `frame`, a page that the region `owner` owns. If the
+    /// region is being forked, the child may be left out. So whoever has removed all mappings that were found looks at the
+    /// page's count of mappings before he relies on it.
     pub(crate) fn for_each_anonymous_mapping(
         &self,
         owner: &Region<M>,
@@ -123,10 +128,11 @@ impl<M: Machine> Anonymous<M> {
         frame: FrameNumber,
         mut visit: impl FnMut(&Region<M>),
     ) {
-        match owner.family.get() {
+        match owner.fork_tree.get() {
             None => visit(owner),
-            Some(family) => {
-                family.heirs(owner.id).filter(|heir| heir.entry(page).frame() == Some(frame)).for_each(|it| visit(&it));
+            Some(tree) => {
+                let is_mapped = |region: &Arc<Region<M>>| region.entry(page).frame() == Some(frame);
+                tree.descendants(owner.id).filter(is_mapped).for_each(|region| visit(&region));
             }
         }
     }

@@ -2,10 +2,10 @@
 //!
 //! An entry is read, and its accessed and dirty bits are set, without a lock, as hardware does. It is filled, emptied
 //! or turned into a swap entry under the region's `page_table` lock. The reverse map of an anonymous page is its owner and
-//! page number (mechanisms/reclaim, 12, 20), and after a fork the regions of the owner's `family`. The reverse map of a
+//! page number (mechanisms/reclaim, 12, 20), and after a fork the regions of the owner's `fork_tree`. The reverse map of a
 //! page of a file is in [`super::reverse_map`].
 
-use super::family::Family;
+use super::fork_tree::ForkTree;
 use super::mapping::FileMapping;
 use super::resident::Resident;
 use crate::memory::LruvecId;
@@ -201,7 +201,9 @@ pub struct Region<M: Machine> {
     /// The file that the region maps; `None` for anonymous memory.
     pub file: Option<FileMapping<M>>,
     /// The regions that were forked from this one or from which it was forked; empty if there was no fork.
-    pub(crate) family: OnceLock<Arc<Family<M>>>,
+    pub(crate) fork_tree: OnceLock<Arc<ForkTree<M>>>,
+    /// `true` while a fork fills the entries of this region, under the lock of the entries that it copies.
+    is_filling: AtomicBool,
     /// The swap readahead of the region, which determines how many swap slots a fault reads at once.
     pub(crate) swap_window: SwapWindow,
     /// `true` if the region is about to be dropped. The flag is set before the region's entries are emptied, so that no
@@ -235,7 +237,8 @@ impl<M: Machine> Region<M> {
             is_huge_allowed,
             owner,
             file,
-            family: OnceLock::new(),
+            fork_tree: OnceLock::new(),
+            is_filling: AtomicBool::new(false),
             swap_window: SwapWindow::default(),
             is_closing: AtomicBool::new(false),
             touched: AtomicU64::new(0),
@@ -244,15 +247,30 @@ impl<M: Machine> Region<M> {
         }
     }
 
-    /// Returns this new region as a region of `family`.
-    pub(super) fn of_family(self, family: Arc<Family<M>>) -> Self {
-        Self { family: OnceLock::from(family), ..self }
+    /// Returns this new region as a region of a fork tree.
+    pub(super) fn of_tree(self, tree: Arc<ForkTree<M>>) -> Self {
+        Self { fork_tree: OnceLock::from(tree), ..self }
+    }
+
+    /// Returns this new region as one whose entries a fork is about to fill.
+    pub(super) fn to_be_filled(self) -> Self {
+        Self { is_filling: AtomicBool::new(true), ..self }
+    }
+
+    /// Records that the fork which has filled this region's entries has ended.
+    pub(crate) fn end_filling(&self) {
+        self.is_filling.store(false, Ordering::Release);
+    }
+
+    /// Returns whether a fork still fills this region's entries.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.is_filling.load(Ordering::Acquire)
     }
 
     /// Returns whether this region may map pages that the region with the number `owner` owns, because it was forked from
     /// that region, directly or not.
-    pub(crate) fn is_heir_of(&self, owner: u32) -> bool {
-        self.family.get().is_some_and(|family| family.heirs(owner).any(|heir| heir.id == self.id))
+    pub(crate) fn descends_from(&self, owner: u32) -> bool {
+        self.fork_tree.get().is_some_and(|tree| tree.descendants(owner).any(|region| region.id == self.id))
     }
 
     /// Returns the lock that guards a page's entry.

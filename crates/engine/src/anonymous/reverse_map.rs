@@ -102,22 +102,34 @@ impl<M: Machine> Anonymous<M> {
         }
         let region = owners.region_of(self, frame);
         let is_mapped = descriptor.mappings() > 0;
-        let (mut touched, mut walked) = (0, 0);
-        if let Some(region) = region.filter(|_| is_mapped) {
-            let page = descriptor.index();
-            if flags.has(Flags::COMPOUND) && region.family.get().is_none() {
-                touched = self.folio_touched(frame, region);
-            } else {
-                for (page, part) in (page..).zip(self.frames.folio(frame).frames()) {
-                    self.for_each_anonymous_mapping(region, page, part, |region| {
-                        walked += 1;
-                        touched += u32::from(region.test_clear_accessed(page));
-                    });
-                }
-            }
-        }
-        self.machine.spend(if is_mapped { Step::ReferenceWalk } else { Step::ReferenceCheck }, walked.max(1));
+        self.machine.spend(if is_mapped { Step::ReferenceWalk } else { Step::ReferenceCheck }, 1);
+        let Some(region) = region.filter(|_| is_mapped) else { return MappedUse::default() };
+        let page = descriptor.index();
+        let touched = match (flags.has(Flags::COMPOUND), region.fork_tree.get().is_some()) {
+            (true, false) => self.folio_touched(frame, region),
+            (false, false) => u32::from(region.test_clear_accessed(page)),
+            (_, true) => self.touched_in_tree(frame, page, region),
+        };
         MappedUse { touched, recent: touched, is_executable: false }
+    }
+
+    /// Counts the page-table entries that map a folio in the regions of a fork tree and were touched since the last call
+    /// for this folio, and clears their accessed bits. The region `owner` owns the folio, which begins at its page `first`.
+    #[cold]
+    fn touched_in_tree(&self, head: FrameNumber, first: u32, owner: &Region<M>) -> u32 {
+        if owner.huge_page(first) == Some(head) {
+            return self.folio_touched(head, owner);
+        }
+        let (mut touched, mut walked) = (0, 0);
+        for (page, part) in (first..).zip(self.frames.folio(head).frames()) {
+            self.for_each_anonymous_mapping(owner, page, part, |region| {
+                walked += 1;
+                touched += u32::from(region.test_clear_accessed(page));
+            });
+        }
+        // One walk was paid for before.
+        self.machine.spend(Step::ReferenceWalk, u32::saturating_sub(walked, 1));
+        touched
     }
 
     /// Counts the page-table entries that map a large folio in a region and were touched since the last call for this

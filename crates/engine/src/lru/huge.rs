@@ -60,7 +60,7 @@ impl<M: Machine> Lru<M> {
             || (descriptor.index()..).zip(folio.frames()).all(|(page, part)| region.entry(page).frame() == Some(part));
         let is_whole = folio.is_large()
             && descriptor.mappings() == folio.pages()
-            && (region.family.get().is_none() || is_mapped_here());
+            && (region.fork_tree.get().is_none() || is_mapped_here());
         let is_split = is_whole && self.split_listed(region, head);
         if is_split {
             self.machine.spend(Step::LruMove, folio.pages());

@@ -8,7 +8,7 @@ use machine::{Lock, Machine, Step};
 
 impl<M: Machine> Migrate<M> {
     /// Moves the locked anonymous folio `from` to the frames of `to`. Each page of the folio either has one mapping, or
-    /// has none and is in the swap cache.
+    /// has none and is in the swap cache. A folio that other regions map, too, because of a fork, is not moved.
     pub(super) fn move_anonymous_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>) -> Move {
         let old = &self.frames[from.head];
         if old.mappings() == 0 {
@@ -23,6 +23,9 @@ impl<M: Machine> Migrate<M> {
         let _guard = region.page_table(index).lock();
         self.machine.spend(Step::PteSet, from.pages());
         let mappings = mapped_parts(region, index, from).count() as u32;
+        if mappings < old.mappings() && region.fork_tree.get().is_some() {
+            return Move::Never;
+        }
         let is_mapped = mappings > 0 && mappings == old.mappings();
         match is_mapped && self.exchange_entries(Some(region), from, to) {
             true => Move::Done,

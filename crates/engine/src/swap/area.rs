@@ -264,6 +264,11 @@ impl Slots {
     /// Records one more reference to the slot from a page table.
     pub fn duplicate(&mut self, slot: u32) {
         assert!(self.uses[slot as usize] != 0, "swap slot {slot} is free");
+        assert!(
+            self.uses(slot) < CACHE - 1,
+            "swap slot {slot} has {} uses, as many as can be counted",
+            self.uses(slot)
+        );
         self.set_uses(slot, self.uses[slot as usize] + 1);
     }
 

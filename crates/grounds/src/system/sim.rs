@@ -46,6 +46,8 @@ struct Shared {
     has_reaper: Cell<bool>,
     /// The task of each running process, by the number of the process. The main task's process is not included.
     processes: RefCell<BTreeMap<u32, sim::TaskId>>,
+    /// The number of the main task's process.
+    main: Cell<u32>,
     /// Number of processes that the workload has started.
     started: Cell<usize>,
     /// The lines that the simulated kernel logged. Each line begins with its time.
@@ -136,6 +138,7 @@ impl SimSystem {
             has_khugepaged,
             has_reaper: Cell::new(false),
             processes: RefCell::default(),
+            main: Cell::new(0),
             started: Cell::new(0),
             kernel_log: RefCell::default(),
             groups,
@@ -148,6 +151,7 @@ impl SimSystem {
             }
         });
         let process = shared.engine.anonymous().create_process("main", GroupId::ROOT);
+        shared.main.set(process.id.0);
         Ok(Self::for_process(&shared, process))
     }
 
@@ -390,8 +394,8 @@ impl SimSystem {
         SystemError(format!("process {} (`{name}`) was killed for lack of memory", id.0))
     }
 
-    /// Creates a process for a new task. It is in the group of the machine file that has the task's name in its list, or in
-    /// the group of this task.
+    /// Creates a process for a new task. It is in the group of the machine file that has the task's name in its list, or
+    /// in the group of this task.
     fn new_process(&self, name: &str) -> Arc<Process> {
         let named = self.shared.groups.borrow().of_task(name);
         let group = named.unwrap_or_else(|| self.task.borrow().group);
@@ -406,6 +410,10 @@ impl SimSystem {
     fn spawn_process(&self, name: &str, process: Arc<Process>, body: impl FnOnce(&Self) + 'static) -> sim::TaskId {
         let shared = self.shared.clone();
         let (number, group) = (process.id.0, process.group());
+        let is_killed = {
+            let process = process.clone();
+            move || process.is_killed()
+        };
         // The task that starts another pays for its stack; the other enters its own group later.
         let payer = self.engine().allocate().charge_stack(&mut self.task.borrow_mut());
         let task = self.shared.sim.spawn(name, move || {
@@ -421,6 +429,9 @@ impl SimSystem {
             shared.processes.borrow_mut().remove(&number);
         });
         self.shared.processes.borrow_mut().insert(number, task);
+        if is_killed() {
+            self.shared.sim.kill(task);
+        }
         self.shared.started.update(|started| started + 1);
         task
     }
@@ -446,8 +457,9 @@ impl Shared {
             self.sim.set_aside(id);
             self.kernel_tasks.borrow_mut().push(id);
         }
-        // The main task is not started by a task.
-        let task = self.processes.borrow().get(&process).copied().or_else(|| self.sim.main_task());
+        // The main task is not started by a task. A process that is about to get its task is ended then.
+        let of_main = || self.sim.main_task().filter(|_| process == self.main.get());
+        let task = self.processes.borrow().get(&process).copied().or_else(of_main);
         task.into_iter().for_each(|task| self.sim.kill(task));
     }
 }

@@ -192,3 +192,52 @@ fn a_fork_without_memory_leaves_nothing() {
         ground.check();
     });
 }
+
+/// Khugepaged makes no huge page of a child's range while the fork fills it, and none of shared pages.
+#[test]
+fn khugepaged_leaves_a_fork_alone() {
+    let mut plan = Plan { choices: choices_of("7.2-mglru"), ..Plan::default() };
+    plan.choices.access.anonymous_folio_order = 4;
+    plan.choices.access.huge_pages = HugePages::Always;
+    plan.choices.access.khugepaged_scan_sleep_ms = 1;
+    plan.run(|ground| {
+        let task = ground.engine.khugepaged().expect("this kernel has it");
+        let (engine, sim) = (ground.engine.clone(), ground.sim.clone());
+        let khugepaged = sim.spawn(&task.name(), move || engine.run(task));
+        let parent = ground.engine.anonymous().create_region(None, 1024, true);
+        ground.write_stamps(&parent, 0..1024).unwrap();
+        for round in 1..20 {
+            let child = fork(ground, &parent);
+            ground.pause_ms(5);
+            has_shifted(ground, &child, 0..1024, (round - 1) * 1000);
+            write_shifted(ground, &parent, 0..1024, round * 1000);
+            has_shifted(ground, &child, 0..1024, (round - 1) * 1000);
+            drop_region(ground, &child);
+        }
+        ground.sim.kill(khugepaged);
+        ground.sim.join(khugepaged);
+        ground.check();
+    });
+}
+
+/// A group at its limit forks: shared pages are charged once, to the parent's group, and copies to the writer's.
+#[test]
+fn shared_pages_are_charged_once() {
+    let plan = crate::groups::plan("6.1-classic");
+    plan.run(|ground| {
+        let [mine, other] = [(); 2].map(|()| crate::groups::group_with(ground, &[]));
+        let parent = ground.region(512);
+        crate::groups::within(ground, mine, || ground.write_stamps(&parent, 0..512)).unwrap();
+        let usage = |group| crate::groups::groups(ground).usage(group);
+        let before = usage(mine);
+        let child = crate::groups::within(ground, other, || fork(ground, &parent));
+        // Pages that were charged ahead may have been given back.
+        assert!((512..=before).contains(&usage(mine)), "{} of {before}", usage(mine));
+        let tables = usage(other);
+        crate::groups::within(ground, other, || write_shifted(ground, &child, 0..300, 7));
+        assert!((300..364 + tables).contains(&usage(other)), "{}", usage(other));
+        drop_region(ground, &parent);
+        has_shifted(ground, &child, 300..512, 0);
+        ground.check();
+    });
+}

@@ -224,6 +224,25 @@ fn above_high_a_task_is_throttled_and_never_fails() {
     }
 }
 
+/// A task far above `memory.high` reads its swapped pages. While the task is throttled after a fault, reclaim may take the
+/// page again, so the task gets it at the second attempt.
+#[test]
+fn far_above_high_a_task_gets_the_pages_that_it_reads() {
+    for kernel in KERNELS {
+        plan(kernel).run(move |ground| {
+            let group = group_with(ground, &[]);
+            let region = ground.region(PAGES as u32);
+            within(ground, group, || ground.write_stamps(&region, 0..PAGES as u32)).unwrap();
+            groups(ground).set_limit(group, Limit::High, 1);
+            let began = ground.sim.now();
+            within(ground, group, || (0..40).try_for_each(|page| ground.read_stamp(&region, page).map(drop))).unwrap();
+            let took = ground.sim.now().since(began);
+            assert!(took < Nanos::from_secs(200), "{kernel}: {took:?}");
+            ground.check();
+        });
+    }
+}
+
 /// Above `memory.high`, pages that can be reclaimed are reclaimed, and the task hardly waits.
 #[test]
 fn above_high_a_reader_reclaims_and_goes_on() {

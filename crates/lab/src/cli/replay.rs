@@ -137,7 +137,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 impl From<Unreadable> for End {
     fn from(why: Unreadable) -> Self {
         match why {
-            Unreadable::Input(_) | Unreadable::TooManyAccesses(_) => Self::Usage(why.to_string()),
+            Unreadable::Input(_) => Self::Usage(why.to_string()),
+            Unreadable::TooManyAccesses(_) => Self::Usage(format!(
+                "{why} than --accesses-max permits: expected a larger value, or --sample 1%, which keeps a part of the pages"
+            )),
             Unreadable::TooLarge(..) => Self::Failed(why.to_string()),
         }
     }
@@ -161,7 +164,8 @@ fn policies(words: &[Policies], unit: Unit) -> Vec<Kind> {
 }
 
 fn parse_policy(text: &str) -> Result<Policies, String> {
-    if text == "all" { Ok(Policies::All) } else { policy(text).map(Policies::One) }
+    let or_all = |why: String| why.replacen("expected one", "expected `all`, or one", 1);
+    if text == "all" { Ok(Policies::All) } else { policy(text).map(Policies::One).map_err(or_all) }
 }
 
 fn parse_sampling(text: &str) -> Result<Sampling, String> {

@@ -26,7 +26,9 @@ pub enum Unit {
 
 impl Unit {
     /// Returns the unit in which a replay counts the sizes of its caches, `sizes`, for a trace of the kind `kind`.
-    /// Fails for a trace of objects if some sizes are in bytes and others are numbers of objects.
+    ///
+    /// # Errors
+    /// For a trace of objects, when some sizes are in bytes and others are numbers of objects.
     pub fn of(sizes: &[Size], kind: Kind) -> Result<Self, String> {
         let has = |wanted: fn(&Size) -> bool| sizes.iter().any(wanted);
         match kind {
@@ -40,6 +42,7 @@ impl Unit {
     }
 
     /// Returns the plural of this unit's name, such as `pages`, for reports.
+    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Pages => "pages",
@@ -51,6 +54,7 @@ impl Unit {
 
 impl Size {
     /// Returns the size for a replay that counts in `unit`. Bytes are converted to pages if the replay counts pages.
+    #[must_use]
     pub const fn in_unit(self, unit: Unit) -> ::cache::Size {
         match (self, unit) {
             (Self::Share(share), _) => ::cache::Size::Share(share),
@@ -60,6 +64,7 @@ impl Size {
     }
 
     /// Returns the size as text that the command line also accepts: `10%`, `1000`, `64M`.
+    #[must_use]
     pub fn name(self) -> String {
         match self {
             Self::Share(share) => format!("{}%", rounded(share * 100.0)),
@@ -80,12 +85,16 @@ fn rounded(number: f64) -> f64 {
 
 /// Parses a share such as `5%`, and returns it as a fraction (0.05). Returns `None` if the text is no number from 0 to
 /// 100 with `%`.
+#[must_use]
 pub fn parse_share(text: &str) -> Option<f64> {
     let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
     (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
 
 /// Parses a size.
+///
+/// # Errors
+/// When the text is no size above 0. The error says what was expected.
 pub fn parse(text: &str) -> Result<Size, String> {
     let text = text.trim();
     let wrong = || "expected a share up to 100 % such as 5%, a number such as 10000, or bytes such as 64M".to_owned();

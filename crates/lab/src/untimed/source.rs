@@ -54,11 +54,7 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Input(wrong) => wrong.fmt(f),
-            Self::TooManyAccesses(name) => write!(
-                f,
-                "{name}: it has more accesses than --accesses-max permits: expected a larger value, or --sample 1%, \
-                 which keeps a part of the pages"
-            ),
+            Self::TooManyAccesses(name) => write!(f, "{name}: it has more accesses"),
             Self::TooLarge(name, why) => write!(f, "{name}: {why}"),
         }
     }

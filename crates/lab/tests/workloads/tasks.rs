@@ -244,3 +244,60 @@ fn what_is_stored_through_a_shared_mapping_is_verified() {
     let stores = "operations = 100\nfile.table.percent = 50\nregion.view.file = \"table\"\n[task.mapped]\nbefore = [{ map = \"view\" }]\nsteps = [{ touch = \"view\", store_percent = 100 }]\n";
     assert_eq!(value(&run("tasks", stores), "Pages verified"), 1024.0);
 }
+
+#[test]
+fn a_child_has_the_memory_as_it_was_at_the_fork_and_its_rows_are_reported() {
+    let load = |child: &str| {
+        format!(
+            r#"
+            seconds = 2
+            file.dump.percent = 60
+            region.data.percent = 60
+            [task.store]
+            before = [{{ map = "data" }}]
+            child_rounds = 10
+            child = [{child}]
+            steps = [
+                {{ fork = true, row = "Fork" }},
+                {{ touch = "data", store_percent = 50, operations = 2000, row = "Request" }},
+            ]
+            "#
+        )
+    };
+    let snapshot = r#"{ touch = "data", order = "sequential", percent = 10, row = "Look" },
+        { write = "dump", order = "sequential", kib = 64, percent = 10, row = "Save" }"#;
+    let rows = run("tasks", &load(snapshot));
+    for row in ["Fork p50", "Request p99", "Look p50", "Save p50"] {
+        assert!(value(&rows, row) > 0.0, "{row}");
+    }
+    assert!(value(&rows, "pswpout") > 0.0, "copies and the written file do not fit beside the data");
+    // The run does not wait for a child that goes on for an hour.
+    run("tasks", &load("{ sleep_us = 360_000_000 }"));
+}
+
+#[test]
+fn forks_that_make_no_sense_are_refused() {
+    let told = |text: &str| {
+        refused("tasks", &format!("seconds = 1\nfile.data.percent = 50\nregion.own.percent = 10\n{text}\n"))
+    };
+    let reads = "{ read = \"data\" }";
+    for (task, message) in [
+        (format!("steps = [{reads}, {{ fork = true }}]"), "a step forks, but the child has no steps"),
+        (format!("steps = [{reads}]\nchild = [{reads}]"), "no step starts the child"),
+        (format!("before = [{{ fork = true }}]\nsteps = [{reads}]\nchild = [{reads}]"), "`before` forks"),
+        (
+            format!("steps = [{reads}, {{ fork = true }}]\nchild = [{{ map = \"own\" }}]"),
+            "`child`, step 1: a child reads",
+        ),
+        (format!("steps = [{reads}, {{ fork = true }}]\nchild = [{reads}]\nchild_rounds = 0"), "`child_rounds` is 0"),
+        (
+            format!(
+                "steps = [{reads}, {{ fork = true }}]\nchild = [{{ touch = \"view\" }}]\n[region.view]\nfile = \"data\""
+            ),
+            "a child has none of these",
+        ),
+    ] {
+        let found = told(&format!("[task.a]\n{task}"));
+        assert!(found.contains(message), "{task}: {found}");
+    }
+}

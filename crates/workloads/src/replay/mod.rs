@@ -71,7 +71,7 @@ impl Workload for Replay {
 
     const VERIFIES: bool = true;
 
-    const READS_FILES: bool = true;
+    const FILE: Option<&'static str> = Some("file");
 
     fn about_param(key: &str) -> Option<&'static str> {
         Params::get_field_docs(key).ok()

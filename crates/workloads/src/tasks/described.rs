@@ -275,7 +275,10 @@ impl Described {
 
     /// Returns an error if the steps of a task's child are none that a child can do, or no step starts the child.
     fn check_child(&self, task: &TaskOf) -> Result<(), String> {
-        let has_fork = task.before.iter().chain(&task.steps).any(|step| step.action == Action::Fork);
+        if task.before.iter().any(|step| step.action == Action::Fork) {
+            return Err("`before` forks, and nothing is measured there: expected `fork` in `steps` alone".into());
+        }
+        let has_fork = task.steps.iter().any(|step| step.action == Action::Fork);
         match (has_fork, task.child.is_empty()) {
             (true, true) => return Err("a step forks, but the child has no steps: expected `child = [...]`".into()),
             (false, false) => return Err("no step starts the child: expected a step `fork = true`".into()),

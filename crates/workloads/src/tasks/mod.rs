@@ -106,7 +106,7 @@ impl Workload for Tasks {
             (None, Some(full)) => Some(full.saturating_add(params.filling_s)),
             (None, None) => None,
         };
-        let steps = params.task.values().flat_map(|task| task.before.iter().chain(&task.steps));
+        let steps = params.task.values().flat_map(|task| task.before.iter().chain(&task.steps).chain(&task.child));
         let wait_s = steps.map(Step::wait_s).max().unwrap_or(0);
         Extent { time_s, wait_s, operations: done.fold(file_pages, u64::saturating_add), file_pages }
     }

@@ -381,7 +381,8 @@ impl<'a, S: System> Task<'a, S> {
             }
             Action::Sync(_) => Some(Self::sync(self.system, place)?),
             Action::Fork => {
-                self.fork(row)?;
+                // Steps before the measurement record no time.
+                self.fork(row.filter(|_| tally.is_some()))?;
                 None
             }
             other => {

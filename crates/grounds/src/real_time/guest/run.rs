@@ -10,7 +10,7 @@ use catalogue::hardware::Disk;
 use engine::memory::{ZoneKind, ZoneLayout};
 use figures::cgroup::Version;
 use guest::image::Image;
-use guest::inside::{Line, Plan, State, Swap};
+use guest::inside::{self, Line, Plan, State, Swap};
 use guest::memory::{Aim, Memory};
 use guest::modules::Modules;
 use guest::vm::{Accelerator, Vm, Wanted};
@@ -18,8 +18,9 @@ use kit::interrupt;
 use kit::progress::Progress;
 use machine::PAGE_BYTES;
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -83,7 +84,11 @@ pub(super) fn run(
     let _guard = interrupt::guard();
     let path = job.kernel_image.as_ref().ok_or_else(|| Failure("no kernel image".into()))?;
     let (image, modules) = found(path, place)?;
-    let params = workload.params(&job.params).ok_or_else(|| Failure("its parameters cannot be passed on".into()))?;
+    let mut params =
+        workload.params(&job.params).ok_or_else(|| Failure("its parameters cannot be passed on".into()))?;
+    let given =
+        workload.file().and_then(|key| params.get_mut(key)).map(|path| std::mem::replace(path, inside::GIVEN.into()));
+    let given = given.as_ref().and_then(|path| path.as_str()).map(Path::new);
     let described = Described {
         workload: workload.name().to_owned(),
         params,
@@ -113,7 +118,7 @@ pub(super) fn run(
     let fitted = known().get(&key).cloned();
     let mut memory = fitted.unwrap_or_else(|| Memory::first(&image, &aim));
     for start in 1..=STARTS {
-        let mut guest = Guest::start(job, place, (&image, modules.as_ref()), &memory, accelerator)?;
+        let mut guest = Guest::start(job, place, (&image, modules.as_ref()), given, &memory, accelerator)?;
         let state = guest.wait_until_up().map_err(|failure| explained(failure, place))?;
         let corrected = memory.corrected(&aim, &state.zones);
         let is_exact = corrected.is_none();
@@ -212,6 +217,7 @@ impl Guest {
         job: &Job,
         place: &GroundOptions,
         (image, modules): (&Image, Option<&Modules>),
+        given: Option<&Path>,
         memory: &Memory,
         accelerator: Accelerator,
     ) -> Result<Self, Failure> {
@@ -222,6 +228,8 @@ impl Guest {
         let limit = job.layout().limit_pages.map(|pages| (pages * PAGE_BYTES as u64, place.start.cgroup));
         let plan = Plan { settings: settings(&job.kernel), worker: vec![VERB.into()], limit, swap: swap(job) };
         let room = job.file_pages().min(job.device_pages.unwrap_or(u64::MAX));
+        let given_bytes = given.and_then(|path| fs::metadata(path).ok()).map_or(0, |about| about.len());
+        let room_bytes = room.saturating_mul(PAGE_BYTES as u64).saturating_add(given_bytes);
         let wanted = Wanted {
             image,
             modules,
@@ -230,7 +238,8 @@ impl Guest {
             memory,
             cpus: job.machine.cpu.node_of_each(job.machine.memory.nodes.len()),
             distances: job.machine.memory.all_distances(),
-            disk_bytes: room.saturating_mul(PAGE_BYTES as u64).saturating_add(FILE_SYSTEM_BYTES),
+            disk_bytes: room_bytes.saturating_add(FILE_SYSTEM_BYTES),
+            given,
             command_line: &format!("{huge}{}", place.start.append),
             accelerator,
         };

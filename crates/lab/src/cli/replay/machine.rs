@@ -4,7 +4,7 @@ mod asked;
 mod lines;
 mod shown;
 
-use super::super::options::SeedOptions;
+use super::super::options::{GuestOptions, SeedOptions};
 use super::super::trace::{SourceOptions, wrong_input};
 use super::super::{End, compare, output};
 use super::Format;
@@ -54,9 +54,14 @@ pub struct MachineOptions {
     /// The grounds on which the trace runs: sim, host, linux, guest
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, default_value = "sim")]
     on: Vec<Ground>,
-    /// The folder for the files that `host` and `linux` make and remove at the end [default: the system's temporary folder]
+    /// The folder for the files that `host`, `linux` and `guest` make and remove at the end [default: the system's temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// The kernel image of `guest`, a bzImage; repeatable, with a column for each image
+    #[arg(long, value_name = "FILE")]
+    kernel_image: Vec<PathBuf>,
+    #[command(flatten)]
+    guest: GuestOptions,
     #[command(flatten)]
     seeds: SeedOptions,
 }
@@ -77,6 +82,8 @@ impl MachineOptions {
             ("--machine", self.machine.is_some()),
             ("--set", !self.set.is_empty()),
             ("--dir", self.dir.is_some()),
+            // The other options of guests need this one.
+            ("--kernel-image", !self.kernel_image.is_empty()),
             ("--on", self.on != [Ground::Sim]),
             // A value that equals the default changes nothing.
             ("--seed", self.seeds.seed != 1),

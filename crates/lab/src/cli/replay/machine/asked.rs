@@ -79,6 +79,9 @@ impl Asked {
                 place: GroundOptions {
                     folder: options.dir.clone().unwrap_or_else(std::env::temp_dir),
                     is_limited: true,
+                    kernel_images: options.kernel_image.clone(),
+                    kernel_modules: options.guest.kernel_modules.clone(),
+                    start: options.guest.start(),
                     ..GroundOptions::default()
                 },
                 ..Request::default()
