@@ -1,11 +1,12 @@
 //! The compiled part of the Python package `highwater`: sweeps, folders of runs, and replays of traces.
 //!
-//! No call holds Python's lock while it simulates or replays, except for a policy that is written in Python. Each call checks for signals, and ends soon after Ctrl-C. Every
-//! failure, even a panic, is raised as `highwater.Error`.
+//! No call holds Python's lock while it simulates or replays, except for a policy that is written in Python. Each call
+//! checks for signals, and ends soon after Ctrl-C. Every failure, even a panic, is raised as `highwater.Error`.
 
 mod replay;
 
 use std::{
+    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::{
@@ -17,14 +18,14 @@ use std::{
 };
 
 use lab::{
-    interrupt,
+    grounds, interrupt,
     job::Failure,
     panics,
     progress::Progress,
     report::{self, ReportFormat, Show},
     results::{self, Frame, Where},
     store::{Store, file},
-    grounds, sweep,
+    sweep,
 };
 use pyo3::{
     create_exception,
@@ -190,7 +191,7 @@ impl Sweep {
     fn frame<'py>(&self, py: Python<'py>, store: PathBuf, rows: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
         let sweep = self.sweep.clone();
         let frame = aside(py, move |_| {
-            let mut joined = sweep.joined(&Store::existing(&store)?)?;
+            let mut joined = sweep.joined(&Store::existing(&store)?, &BTreeMap::new())?;
             results::keep_rows(&mut joined.runs, if rows.is_empty() { sweep.rows() } else { &rows });
             Ok(Frame::of(&joined.runs))
         })?;
@@ -200,7 +201,7 @@ impl Sweep {
     /// Returns each table of the sweep, with the medians by row and column.
     fn tables<'py>(&self, py: Python<'py>, store: PathBuf, rows: Vec<String>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let sweep = self.sweep.clone();
-        let tables = aside(py, move |_| Ok(sweep.joined(&Store::existing(&store)?)?.tables))?;
+        let tables = aside(py, move |_| Ok(sweep.joined(&Store::existing(&store)?, &BTreeMap::new())?.tables))?;
         let of = |table: report::Table| {
             let is_meant = |name: &str| rows.is_empty() || rows.iter().any(|word| lab::rows::contains(name, word));
             let lines: Vec<_> = table.rows.iter().filter(|row| is_meant(&row.name)).collect();
@@ -221,7 +222,8 @@ impl Sweep {
         let sweep = self.sweep.clone();
         aside(py, move |_| {
             let mut text = Vec::new();
-            for (number, table) in sweep.joined(&Store::existing(&store)?)?.tables.iter().enumerate() {
+            for (number, table) in sweep.joined(&Store::existing(&store)?, &BTreeMap::new())?.tables.iter().enumerate()
+            {
                 text.extend_from_slice(if number == 0 { b"" } else { b"\n" });
                 report::write(table, ReportFormat::Table, Show::default(), &mut text)
                     .map_err(|error| Failure(error.to_string()))?;

@@ -43,7 +43,8 @@ impl Trace {
         let (loaded, counts) = aside(py, read)?.map_err(|why| InputError::new_err(why.to_string()))?;
         if let Some(counts) = counts.as_ref().filter(|counts| counts.is_doubtful()) {
             let (unparsed, pieces) = (counts.unparsed, counts.pieces);
-            let message = format!("{name}: {unparsed} of {pieces} lines or records are not understood: expected at most 1 %");
+            let message =
+                format!("{name}: {unparsed} of {pieces} lines or records are not understood: expected at most 1 %");
             return Err(InputError::new_err(message));
         }
         Ok(Self { loaded: Arc::new(loaded), name, unparsed: counts.map_or(0, |counts| counts.unparsed) })
@@ -56,15 +57,10 @@ impl Trace {
     }
 
     /// Replays the trace with the policies that have these names, in caches of these sizes.
-    fn replay(
-        &self,
-        py: Python<'_>,
-        policies: Vec<String>,
-        sizes: Vec<String>,
-        warm_up: &str,
-    ) -> PyResult<Vec<Row>> {
+    fn replay(&self, py: Python<'_>, policies: Vec<String>, sizes: Vec<String>, warm_up: &str) -> PyResult<Vec<Row>> {
         let (sizes, unit) = self.sizes(&sizes)?;
-        let named = |name: &String| untimed::policy(name).map_err(|why| InputError::new_err(format!("policy `{name}`: {why}")));
+        let named =
+            |name: &String| untimed::policy(name).map_err(|why| InputError::new_err(format!("policy `{name}`: {why}")));
         let policies: Vec<Kind> = policies.iter().map(named).collect::<PyResult<_>>()?;
         let plan = Plan {
             policies,
@@ -125,7 +121,8 @@ impl Trace {
 impl Trace {
     /// Parses sizes of caches, and returns them with the unit in which a replay counts them.
     fn sizes(&self, texts: &[String]) -> PyResult<(Vec<Size>, Unit)> {
-        let parsed = |text: &String| sizes::parse(text).map_err(|why| InputError::new_err(format!("size `{text}`: {why}")));
+        let parsed =
+            |text: &String| sizes::parse(text).map_err(|why| InputError::new_err(format!("size `{text}`: {why}")));
         let sizes: Vec<Size> = texts.iter().map(parsed).collect::<PyResult<_>>()?;
         let unit = Unit::of(&sizes, self.loaded.kind()).map_err(|why| InputError::new_err(format!("sizes: {why}")))?;
         Ok((sizes, unit))

@@ -34,7 +34,7 @@ def trace(tmp_path):
 
 def test_a_policy_in_python_misses_what_the_same_policy_of_the_package_misses(trace):
     frame = highwater.replay(trace, ["fifo", Fifo], ["5%", 200], victims=1)
-    assert list(frame.columns) == ["policy", "size", "capacity", "requests", "misses", "miss_ratio"]
+    assert list(frame.columns)[:6] == ["policy", "size", "capacity", "requests", "misses", "miss_ratio"]
     assert list(frame.policy) == ["fifo", "fifo", "Fifo", "Fifo"] and list(frame["size"]) == ["5%", "200"] * 2
     known, own = frame[frame.policy == "fifo"], frame[frame.policy == "Fifo"]
     assert list(known.misses) == list(own.misses) and list(known.capacity) == list(own.capacity)

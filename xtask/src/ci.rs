@@ -118,7 +118,8 @@ fn python() -> Result<Ended, String> {
     install.args(["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall", "--find-links"]);
     run(install.arg(&wheels).arg("highwater"))?;
     let mut tests = program("pytest");
-    tests.args(["-q", "-p", "no:cacheprovider"]).arg(package.join("tests/test_quick.py"));
+    tests.args(["-q", "-p", "no:cacheprovider"]);
+    tests.args(["test_quick.py", "test_replay.py"].map(|name| package.join("tests").join(name)));
     well(run(&mut tests))
 }
 
