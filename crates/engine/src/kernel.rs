@@ -171,7 +171,10 @@ impl Kernel {
                     let chain = names().chain([wanted.as_str()]).collect::<Vec<_>>().join(" -> ");
                     return Err(Error::at(&base.place, format!("the bases go round in a circle: {chain}")));
                 }
-                let source = resolve(&wanted).map_err(|message| Error::at(&base.place, message))?;
+                // The files of the engine build on one another, whatever lies beside the file of a user.
+                let own = files::source(&kernel).filter(|own| *own == source).and_then(|_| files::source(&wanted));
+                let source = own.map_or_else(|| resolve(&wanted), Ok);
+                let source = source.map_err(|message| Error::at(&base.place, message))?;
                 next = Some((wanted, source));
             }
             layers.push((kernel, layer));
@@ -642,6 +645,17 @@ mod tests {
             "mine.toml:2: `lowmem_reserve_ratio`: expected at least 1, found 0"
         );
         assert!(wrong("[memory]\nlowmem_reserve_ratio = [256]").starts_with("mine.toml:2: `lowmem_reserve_ratio`: "));
+    }
+
+    #[test]
+    fn a_file_beside_a_users_kernel_changes_no_kernel_of_the_engine() {
+        let own = |name: &str| match name {
+            "3.10-rc4-vanilla" => Err("another file".to_owned()),
+            name => files::source(name).ok_or_else(|| format!("no kernel `{name}`")),
+        };
+        let mine = Kernel::parse("mine", "mine.toml", "base = \"6.1-classic\"\n[lru]\nbatch = 20\n", &own).unwrap();
+        assert!(mine.bases.iter().any(|base| base == "3.10-rc4-vanilla"));
+        assert_eq!(mine.differences().count(), 1);
     }
 
     #[test]

@@ -127,6 +127,12 @@ impl<W: Workload> Runnable for W {
     }
 
     fn check(&self, job: &Job) -> Result<(), Failure> {
+        if job.ground != Ground::Sim && W::forks(&job.params.read()?) {
+            return Err(Failure(format!(
+                "ground `{}`: the load forks, and all tasks are one process there",
+                job.ground
+            )));
+        }
         on!(job.ground, B => B::check::<W>(job))
     }
 

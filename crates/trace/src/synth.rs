@@ -175,7 +175,8 @@ impl Pattern {
         if let Order::Twice { after, .. } | Order::Recent { after, .. } = self.order
             && !(1..=most).contains(&after)
         {
-            return Err(format!("after {after}: expected `after=` from 1 to {most}"));
+            let name = self.order.name();
+            return Err(format!("after {after}: `{name}` needs `after=` from 1 to {most}, as in {name}:after=400"));
         }
         if !self.order.has_set() {
             let is_plain = self.pages == 0 && self.shift_every == 0 && self.shift_by == 0;

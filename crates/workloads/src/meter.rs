@@ -480,9 +480,16 @@ impl Course {
     /// pages read from devices.
     #[must_use]
     pub fn hit_row(&self, name: &str, others: u64) -> Option<Row> {
+        self.page_hit_row(name, 1, others)
+    }
+
+    /// Returns the row `name` as [`Course::hit_row`] does, for operations that access `pages` pages each: the share of the
+    /// accessed pages that were not read from a device.
+    #[must_use]
+    pub fn page_hit_row(&self, name: &str, pages: u64, others: u64) -> Option<Row> {
         let since = self.full.map_or((Some(0), 0), |full| (full.read_in, full.operations));
         let misses = (self.read_in?.saturating_sub(since.0?)).saturating_sub(others);
-        hit_row(name, self.operations() - since.1, misses)
+        hit_row(name, (self.operations() - since.1) * pages, misses)
     }
 
     /// Returns the row `name`. Its figure is the percentage of all operations of the run that caused no major fault.

@@ -67,6 +67,12 @@ pub trait Workload: Sync + 'static {
     /// `true` if the workload maps files ([`System::map_file`]), which the library cannot do.
     const MAPS_FILES: bool = false;
 
+    /// Returns whether a task of the workload forks ([`System::fork`]), which only the simulator can do.
+    fn forks(params: &Self::Params) -> bool {
+        let _ = params;
+        false
+    }
+
     /// The parameter that names a file of this computer, which the workload reads; none if it reads no file. A guest gets
     /// a copy of the file.
     const FILE: Option<&'static str> = None;

@@ -71,7 +71,7 @@ pub enum Format {
     Json,
     /// A page with curves
     Html,
-    /// A Parquet file with the columns of csv; needs --output
+    /// A Parquet file with the columns of csv; needs --output, and a build with --features parquet
     Parquet,
 }
 
@@ -89,10 +89,11 @@ const USUAL: [Kind; 8] =
 /// Replays a trace, and shows how many requests each cache missed.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     if arguments.format == Format::Parquet {
-        let Some(path) = &arguments.output else {
+        let path = arguments.output.as_deref();
+        check_build(path.unwrap_or("--format parquet".as_ref())).map_err(|Failure(why)| End::Usage(why))?;
+        if path.is_none() {
             return Err(End::Usage("--format parquet needs --output FILE.parquet".into()));
-        };
-        check_build(path).map_err(|Failure(why)| End::Usage(why))?;
+        }
     }
     let plot = arguments.plot.open()?;
     let file = output::open_report(arguments.format == Format::Html, arguments.output.as_deref())?;

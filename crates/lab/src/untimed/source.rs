@@ -145,7 +145,8 @@ impl Reader {
     pub fn read(mut self) -> Result<(Loaded, Option<Counts>), Unreadable> {
         let (kind, name) = (self.kind(), self.name);
         let refused = |why: Refused| Unreadable::TooLarge(name.clone(), why);
-        let mut left = self.left;
+        let most = self.left;
+        let mut left = most;
         let mut may_add = |batch: &Batch| match &mut left {
             Some(left) if batch.keys.len() as u64 > *left => Err(Unreadable::TooManyAccesses(name.clone())),
             Some(left) => {
@@ -158,6 +159,15 @@ impl Reader {
         let mut counts = None;
         match &mut self.input {
             Opened::Own(trace) => {
+                let accesses = |request: &Request| match kind {
+                    Kind::Ranges => request.page_range().map_or(0, |pages| pages.end() - pages.start() + 1),
+                    Kind::Objects => 1,
+                };
+                let is_access = |request: &Request| request.operation.is_access();
+                let all: u64 = trace.requests().filter(is_access).map(|request| accesses(&request)).sum();
+                if most.is_some_and(|most| all > most) {
+                    return Err(Unreadable::TooManyAccesses(name));
+                }
                 for request in trace.requests() {
                     batch.push(kind, &request);
                     if batch.keys.len() >= 4096 {

@@ -140,6 +140,7 @@ fn what_a_description_gets_wrong_is_said_with_its_line() {
         ("{ wait = \"never\" }, { read = \"data\" }", "params.toml", "no step gives the signal `never`"),
         ("{ read = \"data\", percent = 0 }", "params.toml:6", "`percent` is 0: expected at least 1"),
         ("{ sleep_us = 0 }", "params.toml:6", "`sleep_us` is 0"),
+        ("{ signal = \"s\", for_ms = 10 }", "params.toml:6", "`for_ms` says nothing about this action"),
         ("{ drop_caches = true }", "params.toml", "task `a`: a round takes no time"),
         ("{ read = \"data\", distribution = \"zipf\", theta = 0.0 }", "params.toml", "`theta` is 0"),
     ];
@@ -300,4 +301,27 @@ fn forks_that_make_no_sense_are_refused() {
         let found = told(&format!("[task.a]\n{task}"));
         assert!(found.contains(message), "{task}: {found}");
     }
+}
+
+#[test]
+fn a_write_of_a_child_that_is_broken_off_leaves_either_contents_and_other_tasks_write_on() {
+    // `first` ends, and with it its child, in the middle of a write of four MiB to all of the file.
+    let rows = run(
+        "tasks",
+        r#"
+        seconds = 1
+        file.data.mib = 16
+        region.own.percent = 10
+        [task.first]
+        measured = false
+        rounds = 3
+        before = [{ map = "own" }]
+        steps = [{ fork = true }, { sleep_us = 40_000 }]
+        child = [{ write = "data", kib = 4096 }]
+        child_rounds = 1_000_000_000
+        [task.second]
+        steps = [{ sleep_us = 50_000 }, { write = "data", kib = 64, operations = 10, row = "Write" }]
+        "#,
+    );
+    assert!(value(&rows, "Write p50") > 0.0 && value(&rows, "Pages verified") > 0.0);
 }

@@ -565,6 +565,13 @@ impl<S: System, T> Started<S, T> {
         found.unwrap_or_else(|| panic!("task `{}` panicked", self.name))
     }
 
+    /// Waits until the task has ended, and returns its result. Returns `None` if the calling task is told to end before
+    /// that.
+    pub fn join_unless_killed(self, system: &S) -> Option<T> {
+        system.join(&self.task);
+        self.found.lock().expect("nothing panics with it").take()
+    }
+
     /// Returns whether the task has its result, so that [`Started::join`] hardly waits.
     #[must_use]
     pub fn has_ended(&self) -> bool {

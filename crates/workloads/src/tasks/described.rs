@@ -54,7 +54,7 @@ pub struct Described {
     #[serde(default)]
     pub keeps_step: bool,
     /// The event that counts as a miss in the row `Hit ratio`: a page that was read in, or a major fault. There is no
-    /// such row if tasks in the background read too. Default: major faults if no step reads a file, otherwise pages
+    /// such row if tasks in the background or children read too, or operations access different numbers of pages. Default: major faults if no step reads a file, otherwise pages
     /// read in.
     pub misses: Option<Misses>,
     /// The files that are there when the tasks start, by name.
@@ -220,6 +220,10 @@ impl Described {
             Some(_) if region.huge_pages => Err(format!("region `{name}`: a region of a file has no huge pages")),
             Some(file) => match self.file.get(file) {
                 None => Err(format!("region `{name}`: no file is called `{file}`")),
+                // Which of its pages show a later write depends on when they were first touched.
+                Some(_) if region.private && self.is_written(file) => {
+                    Err(format!("region `{name}`: it maps `{file}` privately, and a step writes to that file"))
+                }
                 Some(_) => Ok(()),
             },
         }
@@ -347,10 +351,19 @@ impl Described {
         self.misses.unwrap_or(if reads { Misses::PagesReadIn } else { Misses::MajorFaults })
     }
 
-    /// Returns whether a task that is not measured reads a file or touches a region.
+    /// Returns whether a task that is not measured, or a child, reads a file or touches a region.
     pub(super) fn is_read_in_background(&self) -> bool {
         let reads = |action: &Action| matches!(action, Action::Read { .. } | Action::Touch { .. });
-        self.task.values().filter(|task| !task.measured).flat_map(TaskOf::actions).any(reads)
+        let of_children = self.task.values().flat_map(|task| &task.child).map(|step| &step.action);
+        self.task.values().filter(|task| !task.measured).flat_map(TaskOf::actions).chain(of_children).any(reads)
+    }
+
+    /// Returns the number of pages that each measured operation accesses; `None` if the numbers differ.
+    pub(super) fn pages_of_operations(&self) -> Option<u64> {
+        let steps = self.task.values().filter(|task| task.measured).flat_map(|task| &task.steps);
+        let mut pages = steps.filter_map(|step| step.action.places()).map(|places| places.pages);
+        let first = pages.next().unwrap_or(1);
+        pages.all(|other| other == first).then_some(first)
     }
 
     /// Returns the name of each signal that an action sends or waits for, in the order of the actions. A name may come

@@ -62,6 +62,10 @@ impl Workload for Tasks {
         params.task.values().filter_map(|task| task.group.as_deref()).collect()
     }
 
+    fn forks(params: &Params) -> bool {
+        params.task.values().any(|task| !task.child.is_empty())
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
         let check_pages =

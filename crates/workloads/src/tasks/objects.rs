@@ -5,7 +5,7 @@ use crate::system::contents::Pattern;
 use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
 use machine::{Nanos, PAGE_BYTES};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// A file of a load, shared by all tasks that use it.
 #[derive(Debug)]
@@ -22,11 +22,32 @@ pub(super) struct SharedFile {
 struct Version {
     begun: AtomicU32,
     done: AtomicU32,
+    /// `true` if the last write was cut short, so that the page may have any version from `done` to `begun`.
+    is_cut: AtomicBool,
+}
+
+impl Version {
+    /// Begins the next version. Returns `false` if another task is writing the page.
+    fn claim(&self) -> bool {
+        if self.is_cut.swap(false, Relaxed) {
+            self.begun.fetch_add(1, Relaxed);
+            return true;
+        }
+        let done = self.done.load(Relaxed);
+        self.begun.compare_exchange(done, done + 1, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Takes a claim back: nothing was written.
+    fn give_back(&self) {
+        let begun = self.begun.load(Relaxed) - 1;
+        self.begun.store(begun, Relaxed);
+        self.is_cut.store(begun > self.done.load(Relaxed), Relaxed);
+    }
 }
 
 impl SharedFile {
     pub fn new(name: String, pages: u64, is_written: bool) -> Self {
-        let first = || Version { begun: AtomicU32::new(1), done: AtomicU32::new(1) };
+        let first = || Version { begun: AtomicU32::new(1), done: AtomicU32::new(1), is_cut: AtomicBool::new(false) };
         Self { name, pages, versions: is_written.then(|| (0..pages).map(|_| first()).collect()) }
     }
 
@@ -84,13 +105,9 @@ impl SharedFile {
     ) -> Result<Option<Nanos>, SystemError> {
         let versions = self.versions.as_ref().expect("a file that a step writes has versions");
         let pages = &versions[page as usize..][..bytes.len() / PAGE_BYTES];
-        let claim = |version: &Version| {
-            let done = version.done.load(Relaxed);
-            version.begun.compare_exchange(done, done + 1, Relaxed, Relaxed).is_ok()
-        };
-        let claimed = pages.iter().take_while(|version| claim(version)).count();
+        let claimed = pages.iter().take_while(|version| version.claim()).count();
         if claimed < pages.len() {
-            pages[..claimed].iter().for_each(|version| version.begun.store(version.done.load(Relaxed), Relaxed));
+            pages[..claimed].iter().for_each(Version::give_back);
             return Ok(None);
         }
         for ((page, version), bytes) in (page..).zip(pages).zip(bytes.chunks_mut(PAGE_BYTES)) {
@@ -98,7 +115,10 @@ impl SharedFile {
             Pattern::new(&self.name, version.into()).fill(system.kept(), page_bytes(page), bytes);
         }
         let started = system.now();
-        write(bytes)?;
+        if let Err(error) = write(bytes) {
+            pages.iter().for_each(|version| version.is_cut.store(true, Relaxed));
+            return Err(error);
+        }
         let time = system.now().since(started);
         pages.iter().for_each(|version| version.done.store(version.begun.load(Relaxed), Relaxed));
         Ok(Some(time))
@@ -116,6 +136,28 @@ impl SharedFile {
         self.write_with(system, page, bytes, |bytes| system.write(file, page_bytes(page), bytes))
     }
 
+    /// Finds out which version the pages have whose last write was cut short, because its task was told to end: one that
+    /// was being written, or the one before.
+    fn settle_cut_writes<S: System>(&self, system: &S, versions: &[Version]) -> Result<(), SystemError> {
+        let is_cut = |version: &Version| version.begun.load(Relaxed) != version.done.load(Relaxed);
+        let mut cut = (0..).zip(versions).filter(|(_, version)| is_cut(version)).peekable();
+        if cut.peek().is_none() {
+            return Ok(());
+        }
+        let (mut file, mut bytes) = (system.open(&self.name)?, vec![0; PAGE_BYTES]);
+        for (page, version) in cut {
+            let possible = version.done.load(Relaxed)..=version.begun.load(Relaxed);
+            big_file::read_whole(system, &mut file, &self.name, page_bytes(page), &mut bytes)?;
+            let has = |version: &u32| {
+                Pattern::new(&self.name, (*version).into()).verify(system.kept(), page_bytes(page), &bytes).is_ok()
+            };
+            if let Some(found) = possible.into_iter().find(has) {
+                version.done.store(found, Relaxed);
+            }
+        }
+        Ok(())
+    }
+
     /// Verifies the contents of the file if tasks write it: syncs it, drops the system's caches, and reads every page.
     /// Returns the number of verified pages; 0 if no task writes the file.
     pub fn verify<S: System>(&self, system: &S) -> Result<u64, SystemError> {
@@ -124,6 +166,7 @@ impl SharedFile {
         system.sync(&file)?;
         drop(file);
         system.drop_caches()?;
+        self.settle_cut_writes(system, versions)?;
         big_file::read_through(system, &self.name, self.pages, |page| {
             Pattern::new(&self.name, versions[page as usize].done.load(Relaxed).into())
         })

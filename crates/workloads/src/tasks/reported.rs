@@ -35,7 +35,9 @@ impl Reported<'_> {
         // What tasks in the background read in is no miss of the measured operations.
         if !self.params.is_read_in_background() {
             rows.extend(match self.params.misses() {
-                Misses::PagesReadIn => self.course.hit_row("Hit ratio", 0),
+                Misses::PagesReadIn => {
+                    self.params.pages_of_operations().and_then(|pages| self.course.page_hit_row("Hit ratio", pages, 0))
+                }
                 Misses::MajorFaults => self.course.fault_hit_row("Hit ratio"),
             });
         }

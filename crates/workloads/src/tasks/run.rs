@@ -200,7 +200,11 @@ impl<'a, S: System> Task<'a, S> {
             let mut child = Task::with(system, &load, &member, &files, stream);
             let regions = copied.into_iter().zip(regions);
             child.regions = regions.map(|((name, copied), region)| (name, Mapped::of_child(region, copied))).collect();
-            child.run_child()
+            match child.run_child() {
+                // An operation of a task that is told to end, or whose process was killed, may fail.
+                Err(_) if system.is_killed() => Ok(Vec::new()),
+                result => result,
+            }
         })?;
         self.child = Some(child);
         let time = self.system.now().since(started);
@@ -214,6 +218,9 @@ impl<'a, S: System> Task<'a, S> {
         let steps = &self.kind.child;
         let mut places = steps.iter().map(|step| self.place(step)).collect::<Result<Vec<_>, _>>()?;
         for _ in 0..self.kind.child_rounds {
+            if self.system.is_killed() {
+                break;
+            }
             for (step, place) in steps.iter().zip(&mut places) {
                 self.step(step, place, None)?;
             }
@@ -225,21 +232,15 @@ impl<'a, S: System> Task<'a, S> {
     /// Ends the last child, if there is one, and adds its durations to those of the task.
     fn end_child(&mut self) -> Result<(), SystemError> {
         let Some(child) = self.child.take() else { return Ok(()) };
-        let was_killed = !child.has_ended();
-        if was_killed {
+        if !child.has_ended() {
             child.kill(self.system);
         }
-        match child.join(self.system) {
-            Ok(durations) => {
-                for (all, of_child) in self.durations.iter_mut().zip(durations) {
-                    all.add(of_child).expect("it grows as far as need be");
-                }
-                Ok(())
-            }
-            // An operation of a task that is told to end may fail.
-            Err(_) if was_killed => Ok(()),
-            Err(error) => Err(error),
+        // A task that is told to end waits for nobody.
+        let Some(durations) = child.join_unless_killed(self.system) else { return Ok(()) };
+        for (all, of_child) in self.durations.iter_mut().zip(durations?) {
+            all.add(of_child).expect("it grows as far as need be");
         }
+        Ok(())
     }
 
     /// Opens the file of a step, if it uses one. Returns the state that the step keeps from one operation to the next.
@@ -456,6 +457,9 @@ impl<'a, S: System> Task<'a, S> {
             }
             // Another task writes this page now, so this task takes another page.
             self.system.sleep(CLAIM_AGAIN);
+            if self.system.is_killed() {
+                return Err(SystemError(format!("task `{}` was told to end", self.name)));
+            }
         }
     }
 

@@ -341,6 +341,7 @@ fn check_keys(text: &Text, action: &Action) -> Result<(), String> {
     let is_touch = matches!(action, Action::Touch { .. });
     let is_write = matches!(action, Action::Write { .. });
     let is_read = matches!(action, Action::Read { .. });
+    let takes_time = action.is_operation() || matches!(action, Action::Sleep(_) | Action::Compute(_));
     let misplaced = [
         ("order", text.order.is_some() && !has_places),
         ("distribution", text.distribution.is_some() && !has_places),
@@ -354,6 +355,8 @@ fn check_keys(text: &Text, action: &Action) -> Result<(), String> {
         ("as_one", text.as_one.is_some() && !action.is_operation()),
         ("sync_row", text.sync_row.is_some() && text.sync_every.is_none()),
         ("store_percent", text.store_percent.is_some() && !is_touch),
+        // A step that takes no time would be done again and again within the same moment.
+        ("for_ms", text.for_ms.is_some() && !takes_time),
         ("count", text.count.is_some() && !matches!(action, Action::Wait(..))),
     ];
     match misplaced.into_iter().find(|(_, is)| *is) {
