@@ -80,7 +80,7 @@ impl<M: Machine> Anonymous<M> {
         let tree = parent.fork_tree.get_or_init(|| Arc::new(ForkTree::new(&self.machine, parent)));
         let child = self.regions.lock().insert(|id| {
             let child = Region::new(&self.machine, id, owner, parent.pages, parent.is_huge_allowed, None);
-            child.to_be_filled().of_tree(tree.clone())
+            child.being_filled().of_tree(tree.clone())
         });
         tree.add(&child, parent.id);
         child

@@ -253,7 +253,7 @@ impl<M: Machine> Region<M> {
     }
 
     /// Returns this new region as one whose entries a fork is about to fill.
-    pub(super) fn to_be_filled(self) -> Self {
+    pub(super) fn being_filled(self) -> Self {
         Self { is_filling: AtomicBool::new(true), ..self }
     }
 
