@@ -224,8 +224,6 @@ fn a_trace_runs_on_every_ground_that_this_computer_permits() {
     }
     let (text, _) = desk.ends(0, &line);
     assert!(row(&text, "Pages verified") > 100.0, "{text}");
-    let (_, said) = desk.ends(2, "compare ./lively.hwtrace --on guest --kernel-image none");
-    assert!(said.contains("it reads a file of this computer, which a guest does not have"), "{said}");
 }
 
 #[test]
