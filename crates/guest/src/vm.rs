@@ -181,7 +181,8 @@ impl Vm {
             let told = |error: io::Error| format!("cannot give {} to the guest: {error}", given.display());
             fs::create_dir(&contents).map_err(told)?;
             let copy = contents.join(&inside::GIVEN[1..]);
-            fs::hard_link(given, &copy).or_else(|_| fs::copy(given, &copy).map(drop)).map_err(told)?;
+            // No link: `given` may be a symbolic link, which would lead nowhere in the guest.
+            fs::copy(given, &copy).map_err(told)?;
         }
         disk::with_file_system(&disk, wanted.disk_bytes, wanted.given.map(|_| contents.as_path()))?;
         let _ = fs::remove_dir_all(&contents);
