@@ -28,7 +28,7 @@ pub trait Batches {
     fn evict(&mut self, count: u32) -> Result<Vec<u32>, Self::Error>;
 }
 
-/// How a cache asks its policy.
+/// The size of a cache whose policy works in batches, and the number of victims for which it asks at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asking {
     /// Number of objects that the cache holds, at least 1.

@@ -387,7 +387,7 @@ impl<M: Machine> Access<M> {
             if is_still_mapped() {
                 is_shared = self.is_shared(region, part);
                 if !is_shared {
-                    if region.fork_tree.get().is_some() && frame == part && !self.frames[frame].is(Flags::COMPOUND) {
+                    if region.fork_tree.get().is_some() && !self.frames[frame].is(Flags::COMPOUND) {
                         // No other region has the page any more (`folio_move_anon_rmap`).
                         self.frames[frame].set_owner(Owner::Region(region.id), page);
                     }

@@ -410,10 +410,7 @@ impl SimSystem {
     fn spawn_process(&self, name: &str, process: Arc<Process>, body: impl FnOnce(&Self) + 'static) -> sim::TaskId {
         let shared = self.shared.clone();
         let (number, group) = (process.id.0, process.group());
-        let is_killed = {
-            let process = process.clone();
-            move || process.is_killed()
-        };
+        let started = process.clone();
         // The task that starts another pays for its stack; the other enters its own group later.
         let payer = self.engine().allocate().charge_stack(&mut self.task.borrow_mut());
         let task = self.shared.sim.spawn(name, move || {
@@ -429,7 +426,8 @@ impl SimSystem {
             shared.processes.borrow_mut().remove(&number);
         });
         self.shared.processes.borrow_mut().insert(number, task);
-        if is_killed() {
+        if started.is_killed() {
+            // It was killed before it had a task.
             self.shared.sim.kill(task);
         }
         self.shared.started.update(|started| started + 1);

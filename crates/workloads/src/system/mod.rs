@@ -189,7 +189,7 @@ pub trait System: Sized + 'static {
     /// Forks as [`System::fork`] does. [`Started::join`] returns the result of the body.
     ///
     /// # Errors
-    /// Those of [`System::fork`].
+    /// When [`System::fork`] fails.
     fn fork_and_return<T: Send + 'static>(
         &self,
         name: &str,

@@ -212,7 +212,7 @@ impl<'a, S: System> Task<'a, S> {
         Ok(())
     }
 
-    /// Does the steps of a child. Returns the durations of its operations, by row.
+    /// Carries out the steps of a child, and returns the durations of the child's operations, by row.
     fn run_child(mut self) -> Result<Durations, SystemError> {
         self.is_child = true;
         let steps = &self.kind.child;
