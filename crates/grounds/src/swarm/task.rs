@@ -52,12 +52,13 @@ impl Children {
         let at = self.at();
         self.stores[at].clone()
     }
+}
 
-    /// Returns a random range of pages in a store of `pages` pages.
-    fn range(&mut self, pages: u32) -> std::ops::Range<u32> {
-        let start = self.rng.below(u64::from(pages)) as u32;
-        start..(start + (1 << self.rng.below(6))).min(pages)
-    }
+/// Returns a random range of pages in a store of `pages` pages.
+fn random_range(rng: &mut Rng, pages: u32) -> std::ops::Range<u32> {
+    let start = rng.below(u64::from(pages)) as u32;
+    let length = 1 << rng.below(6);
+    start..(start + length).min(pages)
 }
 
 /// A running task of a random world (a simulation that is drawn from a seed), with the state of its work.
@@ -175,9 +176,7 @@ impl Worker {
 
     /// Returns a random range of pages in a store of `pages` pages.
     fn range(&mut self, pages: u32) -> std::ops::Range<u32> {
-        let start = self.rng.below(u64::from(pages)) as u32;
-        let length = 1 << self.rng.below(6);
-        start..(start + length).min(pages)
+        random_range(&mut self.rng, pages)
     }
 
     /// Writes those of the pages `pages` that this task may write: the pages of the store are divided among `writers`
@@ -316,7 +315,7 @@ impl Worker {
             }
             2..8 if has_children => {
                 let store = children.one();
-                let pages = children.range(store.pages());
+                let pages = random_range(&mut children.rng, store.pages());
                 for page in pages {
                     let part = if children.rng.below(4) == 0 { Part::Rest } else { Part::Stamp };
                     let result = store.write(&self.shared.engine, &mut self.task, page, part);
@@ -327,7 +326,7 @@ impl Worker {
             }
             8..14 if has_children => {
                 let store = children.one();
-                let pages = children.range(store.pages());
+                let pages = random_range(&mut children.rng, store.pages());
                 self.verify(&store, pages);
             }
             _ => {}
