@@ -4,12 +4,17 @@
 //! to its ground.
 
 use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
+use crate::load::{Load, Needs};
 use catalogue::ground::GroundOptions;
 use kit::progress::Progress;
-use workloads::workload::{Resources, Workload};
+use workloads::system::System;
+use workloads::workload::Resources;
 
 /// A ground: an environment that can run jobs, such as the simulator or the kernel of this computer.
 pub trait Backend {
+    /// The system that a workload sees on this ground.
+    type System: System;
+
     /// Returns the name of this computer's kernel if this ground runs workloads directly on that kernel; otherwise
     /// `None`.
     #[must_use]
@@ -45,17 +50,17 @@ pub trait Backend {
     /// When the ground cannot provide the machine of the job.
     fn resources(job: &Job) -> Result<Resources, Failure>;
 
-    /// Checks a job before the job runs. `W` is its workload.
+    /// Checks a job before the job runs. `needs` are those of its workload.
     ///
     /// # Errors
     /// When the job's parameters are wrong, or its machine is too small.
-    fn check<W: Workload>(job: &Job) -> Result<(), Failure>;
+    fn check(job: &Job, needs: &dyn Needs) -> Result<(), Failure>;
 
     /// Runs a workload in this process, and returns the outcome.
     ///
     /// # Errors
     /// When the ground cannot be set up, the workload fails, or an invariant does not hold at the end.
-    fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure>;
+    fn run(job: &Job, load: Load<Self::System>, progress: &Progress) -> Result<Outcome, Failure>;
 
     /// Runs a job in this process or in a process of its own, as the ground requires, and returns the outcome. `order`
     /// describes the job to the process that is started for it.

@@ -123,8 +123,8 @@ pub struct NamedJob {
 pub struct Described {
     /// Name of the workload.
     pub workload: String,
-    /// All parameters of the workload.
-    pub params: serde_json::Value,
+    /// The section `[params]` of the experiment.
+    pub params: Node,
     /// Memory that tasks may use, pages.
     pub memory_pages: u64,
     /// The random seed.

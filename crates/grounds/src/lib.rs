@@ -10,6 +10,7 @@ pub mod backend;
 pub mod groups;
 pub mod job;
 pub mod kernel_log;
+pub mod load;
 #[cfg(feature = "linux")]
 pub mod real_time;
 #[cfg(not(feature = "linux"))]
@@ -22,6 +23,7 @@ pub mod system;
 
 use crate::backend::Backend;
 use crate::job::{Described, Failure, Job, NamedJob, Outcome, Runnable};
+use crate::load::Load;
 use crate::real_time::guest::Guest;
 use crate::real_time::host::Host;
 use crate::real_time::linux::Linux;
@@ -30,7 +32,7 @@ use catalogue::ground::{Ground, GroundOptions};
 use figures::figure::RowName;
 use kit::progress::Progress;
 use placed::Node;
-use workloads::workload::Workload;
+use workloads::workload::{Resources, Workload};
 
 /// Evaluates the expression `$value`, in which `$backend` stands for the type that implements `Backend` for the ground
 /// `$ground`.
@@ -100,6 +102,10 @@ pub fn carry_out(
     on!(job.ground, B => B::carry_out(workload, job, order, place, progress))
 }
 
+fn resources(job: &Job) -> Result<Resources, Failure> {
+    on!(job.ground, B => B::resources(job))
+}
+
 /// Makes each workload [`Runnable`]: it can be run on the ground that a job names.
 impl<W: Workload> Runnable for W {
     fn name(&self) -> &'static str {
@@ -127,18 +133,18 @@ impl<W: Workload> Runnable for W {
     }
 
     fn check(&self, job: &Job) -> Result<(), Failure> {
-        if job.ground != Ground::Sim && W::forks(&job.params.read()?) {
+        let needs = load::read::<W>(&job.params)?;
+        if job.ground != Ground::Sim && needs.forks() {
             return Err(Failure(format!(
                 "ground `{}`: the load forks, and all tasks are one process there",
                 job.ground
             )));
         }
-        on!(job.ground, B => B::check::<W>(job))
+        on!(job.ground, B => B::check(job, &*needs))
     }
 
     fn time_s(&self, job: &Job) -> Option<u64> {
-        let resources = on!(job.ground, B => B::resources(job)).ok()?;
-        W::extent(&job.params.read().ok()?, &resources, job.scale).time_s
+        load::read::<W>(&job.params).ok()?.extent(&resources(job).ok()?, job.scale).time_s
     }
 
     fn about_param(&self, key: &str) -> Option<&'static str> {
@@ -146,17 +152,16 @@ impl<W: Workload> Runnable for W {
     }
 
     fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
-        let resources = on!(job.ground, B => B::resources(job)).ok()?;
-        let own = W::row_names(&job.params.read().ok()?, &resources)?;
+        let own = load::read::<W>(&job.params).ok()?.row_names(&resources(job).ok()?)?;
         Some(own.into_iter().chain(groups::row_names(&job.machine.groups)).collect())
     }
 
     fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
-        real_time::guest::run_described::<W>(job, progress)
+        real_time::guest::run_described(job, Load::new::<W>(&job.params)?, progress)
     }
 
     fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
-        on!(job.ground, B => B::run::<W>(job, progress))
+        on!(job.ground, B => B::run(job, Load::new::<W>(&job.params)?, progress))
     }
 }
 

@@ -2,9 +2,11 @@
 
 use crate::backend::Backend;
 use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
+use crate::load::{Load, Needs};
+use crate::system::sim::SimSystem;
 use catalogue::ground::{Ground, GroundOptions};
 use kit::progress::Progress;
-use workloads::workload::{Resources, Workload};
+use workloads::workload::Resources;
 
 /// A ground (system on which workloads run) that this build does not have, because the ground needs the feature
 /// `linux`.
@@ -20,6 +22,9 @@ pub trait Missing {
 }
 
 impl<M: Missing> Backend for M {
+    /// A stand-in: no workload runs on it.
+    type System = SimSystem;
+
     fn ready(_: &GroundOptions, _: u64) -> Result<(), String> {
         Err(M::why())
     }
@@ -28,11 +33,11 @@ impl<M: Missing> Backend for M {
         Err(Failure(M::why()))
     }
 
-    fn check<W: Workload>(_: &Job) -> Result<(), Failure> {
+    fn check(_: &Job, _: &dyn Needs) -> Result<(), Failure> {
         Err(Failure(M::why()))
     }
 
-    fn run<W: Workload>(_: &Job, _: &Progress) -> Result<Outcome, Failure> {
+    fn run(_: &Job, _: Load<SimSystem>, _: &Progress) -> Result<Outcome, Failure> {
         Err(Failure(M::why()))
     }
 
@@ -69,7 +74,7 @@ pub mod linux {
 
 /// Replacement for the module of the ground `guest`: refuses every job for this ground.
 pub mod guest {
-    use super::{Failure, Ground, Missing, Outcome, Progress, Workload};
+    use super::{Failure, Ground, Load, Missing, Outcome, Progress, SimSystem};
     use crate::job::{Described, Runnable};
     use std::io;
 
@@ -85,7 +90,7 @@ pub mod guest {
     ///
     /// # Errors
     /// Always.
-    pub fn run_described<W: Workload>(_: &Described, _: &Progress) -> Result<Outcome, Failure> {
+    pub fn run_described(_: &Described, _: Load<SimSystem>, _: &Progress) -> Result<Outcome, Failure> {
         Err(Failure(Guest::why()))
     }
 

@@ -8,6 +8,7 @@ mod before;
 use crate::backend::Backend;
 use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
 use crate::kernel_log;
+use crate::load::{Load, Needs};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
 use catalogue::ground::GroundOptions;
 use catalogue::group::MAIN;
@@ -32,7 +33,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use workloads::system::{Given, System, SystemError};
-use workloads::workload::{Measurements, Resources, Workload};
+use workloads::workload::{Measurements, Resources};
 
 /// Largest virtual duration of a run. A longer run is taken to be endless, and fails. The limit lies a little below the
 /// end of the simulator's clock.
@@ -170,6 +171,8 @@ fn network_config(network: &Network) -> NetworkConfig {
 pub struct Simulated;
 
 impl Backend for Simulated {
+    type System = SimSystem;
+
     fn ready(_: &GroundOptions, _: u64) -> Result<(), String> {
         Ok(())
     }
@@ -178,27 +181,20 @@ impl Backend for Simulated {
         Ok(Simulation::of_job(job)?.resources())
     }
 
-    fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
-        let params: W::Params = job.params.read()?;
-        crate::groups::check(&job.machine.name, &job.machine.groups, &W::groups(&params)).map_err(Failure)?;
+    fn check(job: &Job, needs: &dyn Needs) -> Result<(), Failure> {
+        crate::groups::check(&job.machine.name, &job.machine.groups, &needs.groups()).map_err(Failure)?;
         let simulation = Simulation::of_job(job)?;
         let resources = simulation.resources();
         let [first, end] = simulation.disks[0].file_blocks.value;
         engine::memory::check_layout(&simulation.layout)
             .map_err(|error| error.to_string())
-            .and_then(|()| W::extent(&params, &resources, job.scale).check(Some(end - first)))
-            .and_then(|()| W::check(&params, &resources))
+            .and_then(|()| needs.extent(&resources, job.scale).check(Some(end - first)))
+            .and_then(|()| needs.check(&resources))
             .map_err(|why| Failure(format!("machine `{}` at scale {}: {why}", job.machine.name, job.scale)))
     }
 
-    fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
-        let params: W::Params = job.params.read()?;
-        run(
-            job,
-            progress,
-            Of { verifies: W::VERIFIES, measures_kills: W::MEASURES_KILLS },
-            Box::new(move |system| W::run(system, &params)),
-        )
+    fn run(job: &Job, load: Load<SimSystem>, progress: &Progress) -> Result<Outcome, Failure> {
+        run(job, load, progress)
     }
 
     fn carry_out(
@@ -212,20 +208,9 @@ impl Backend for Simulated {
     }
 }
 
-/// A workload with its parameters, as a function that the main task calls.
-type Body = Box<dyn FnOnce(&SimSystem) -> Result<Measurements, SystemError>>;
-
-/// Properties of a workload: copies of the constants of its trait [`Workload`].
-#[derive(Clone, Copy)]
-struct Of {
-    verifies: bool,
-    measures_kills: bool,
-}
-
-/// Runs a workload as the main task of a job's simulated machine. This function is not generic, so that it is compiled
-/// only once, and not anew for each workload.
-fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome, Failure> {
-    let Of { verifies, measures_kills } = of;
+/// Runs a workload as the main task of a job's simulated machine.
+fn run(job: &Job, load: Load<SimSystem>, progress: &Progress) -> Result<Outcome, Failure> {
+    let Load { verifies, measures_kills, body } = load;
     let simulation = Simulation::of_job(job)?;
     let sim = Sim::new(simulation.sim_config(job.seed, verifies));
     let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
@@ -255,7 +240,7 @@ fn run(job: &Job, progress: &Progress, of: Of, workload: Body) -> Result<Outcome
             .and_then(|()| system.create_groups(&groups, simulation.scale))
             .and_then(|()| {
                 system.enter_group_of(MAIN);
-                workload(&system)
+                body(&system)
             })
             .map(|found| with_rows(found, system.group_rows()))
             .map(|found| with_profile(found, &system));

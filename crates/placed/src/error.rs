@@ -3,12 +3,12 @@
 
 use std::{fmt, sync::Arc};
 
-use serde::de;
+use serde::{Deserialize, Serialize, de};
 
 use crate::name::one_of;
 
 /// The place of a value in a TOML text: its file and line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Place {
     /// The name of the file. For a value that comes from no file, the name of its origin, such as the argument
     /// `lru.batch=14`.

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     error::{Error, Place},
     name::one_of,
 };
 
-/// A TOML value with its place in a file. Two nodes are equal if their values are equal, wherever they come from.
-#[derive(Clone, Debug)]
+/// A TOML value with its place in a file. Two nodes are equal if their values are equal, wherever they come from. A node
+/// can be sent to another process with serde, together with the places of its values.
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Node {
     /// The file and the line of the value.
     pub place: Place,
@@ -19,7 +22,7 @@ pub struct Node {
 }
 
 /// The TOML value that a [`Node`] holds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Value {
     /// A TOML string.
     Text(String),
@@ -36,7 +39,7 @@ pub enum Value {
 }
 
 /// A key of a table, with its place and its value. Two entries are equal if both their keys and their values are equal.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Entry {
     /// The name of the key, without the keys of the tables around it.
     pub key: String,
@@ -112,6 +115,14 @@ impl Node {
         match &self.value {
             Value::List(nodes) => nodes.first().unwrap_or(self),
             _ => self,
+        }
+    }
+
+    /// Returns the value of the key `key`, for changes; `None` if this is no table or has no such key.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        match &mut self.value {
+            Value::Table(entries) => entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node),
+            _ => None,
         }
     }
 

@@ -19,6 +19,7 @@ mod records;
 
 use crate::backend::Backend;
 use crate::job::{Failure, Inside, Job, NamedJob, Outcome, Runnable};
+use crate::load::{Body, Load, Needs};
 use catalogue::ground::GroundOptions;
 use computer::sys;
 use folder::Folder;
@@ -30,10 +31,12 @@ use records::Records;
 use std::fs::File;
 use std::path::Path;
 use workloads::system::{Given, System, SystemError, page_bytes};
-use workloads::workload::{Measurements, Resources, Workload};
+use workloads::workload::{Measurements, Resources};
 
 /// Runs jobs of the grounds `host` and `linux`, each job in a process of its own.
 impl<R: RealGround> Backend for R {
+    type System = R::System;
+
     fn running_kernel() -> Option<String> {
         R::running_kernel()
     }
@@ -60,8 +63,7 @@ impl<R: RealGround> Backend for R {
         Ok(resources::<R>(job))
     }
 
-    fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
-        let params: W::Params = job.params.read()?;
+    fn check(job: &Job, needs: &dyn Needs) -> Result<(), Failure> {
         let fits = |job: &Job| {
             if !job.machine.groups.is_empty() {
                 return Err(
@@ -69,7 +71,7 @@ impl<R: RealGround> Backend for R {
                 );
             }
             R::check_memory(job)?;
-            fits::<W>(&params, job, &resources::<R>(job))
+            self::fits(needs, job, &resources::<R>(job))
         };
         fits(job).map_err(|why| {
             let remedy = R::with_more(job).filter(|(job, _)| fits(job).is_ok());
@@ -78,9 +80,8 @@ impl<R: RealGround> Backend for R {
         })
     }
 
-    fn run<W: Workload>(job: &Job, progress: &Progress) -> Result<Outcome, Failure> {
-        let params: W::Params = job.params.read()?;
-        run::<R>(job, progress, &|system| W::run(system, &params))
+    fn run(job: &Job, load: Load<R::System>, progress: &Progress) -> Result<Outcome, Failure> {
+        run::<R>(job, load.body, progress)
     }
 
     fn carry_out(
@@ -94,12 +95,8 @@ impl<R: RealGround> Backend for R {
     }
 }
 
-/// A workload with its parameters, as a function of the system on which it runs.
-type Body<'a, S> = &'a dyn Fn(&S) -> Result<Measurements, SystemError>;
-
-/// Runs a workload on the system of a ground, and returns the outcome. This function is compiled once for each ground,
-/// not for each workload.
-fn run<R: RealGround>(job: &Job, progress: &Progress, workload: Body<'_, R::System>) -> Result<Outcome, Failure> {
+/// Runs a workload on the system of a ground, and returns the outcome.
+fn run<R: RealGround>(job: &Job, workload: Body<R::System>, progress: &Progress) -> Result<Outcome, Failure> {
     let nowhere = || Failure(format!("ground `{}` runs in a process of its own only", R::GROUND));
     let inside: &Inside = job.inside.as_ref().ok_or_else(nowhere)?;
     let given = Given { seed: job.seed, scale: job.scale, progress: progress.clone() };
@@ -130,9 +127,9 @@ fn room(folder: &Path) -> Option<u64> {
 ///
 /// # Errors
 /// When a size does not fit. The error names the size.
-fn fits<W: Workload>(params: &W::Params, job: &Job, resources: &Resources) -> Result<(), String> {
-    W::extent(params, resources, job.scale).check(job.device_pages)?;
-    W::check(params, resources)
+fn fits(needs: &dyn Needs, job: &Job, resources: &Resources) -> Result<(), String> {
+    needs.extent(resources, job.scale).check(job.device_pages)?;
+    needs.check(resources)
 }
 
 fn resources<R: RealGround>(job: &Job) -> Resources {
@@ -141,7 +138,7 @@ fn resources<R: RealGround>(job: &Job) -> Resources {
 
 /// Runs a workload on a system, and returns the outcome. While the workload runs, other tasks make the requested
 /// records.
-fn outcome_of<S: System>(system: &S, workload: Body<'_, S>, records: Records) -> Result<Outcome, SystemError> {
+fn outcome_of<S: System>(system: &S, workload: Body<S>, records: Records) -> Result<Outcome, SystemError> {
     let recorders = records.start(system);
     let found = workload(system);
     let recorded = recorders.end(system);

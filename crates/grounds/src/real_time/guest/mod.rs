@@ -16,6 +16,7 @@ use super::{fits, outcome_of, room};
 use crate::backend::Backend;
 use crate::groups;
 use crate::job::{Described, Failure, Job, NamedJob, Outcome, Runnable};
+use crate::load::{Load, Needs};
 use crate::system::linux::LinuxSystem;
 use crate::system::linux::groups::Groups;
 use catalogue::ground::{Ground, GroundOptions};
@@ -34,7 +35,7 @@ use std::io;
 use std::path::Path;
 use workloads::system::contents::Kept;
 use workloads::system::{Given, System, SystemError};
-use workloads::workload::{Resources, Workload};
+use workloads::workload::Resources;
 
 pub use guest::inside::act_if_first;
 
@@ -49,6 +50,8 @@ const FIRST_WITH_GENERATIONS: versions::Version = (6, 1);
 pub struct Guest;
 
 impl Backend for Guest {
+    type System = LinuxSystem;
+
     fn fitting_kernels(place: &GroundOptions) -> Vec<&'static str> {
         let image = place.kernel_images.first().and_then(|path| Image::open(path).ok());
         image.and_then(|image| image.version()).map_or_else(Vec::new, fitting)
@@ -84,18 +87,17 @@ impl Backend for Guest {
         Ok(Resources { memory_pages: job.memory_pages(), used_pages: 0, swap_pages: job.swap_pages() })
     }
 
-    fn check<W: Workload>(job: &Job) -> Result<(), Failure> {
-        let params: W::Params = job.params.read()?;
-        groups::check(&job.machine.name, &job.machine.groups, &W::groups(&params)).map_err(Failure)?;
+    fn check(job: &Job, needs: &dyn Needs) -> Result<(), Failure> {
+        groups::check(&job.machine.name, &job.machine.groups, &needs.groups()).map_err(Failure)?;
         let told = |why| Failure(format!("ground `{}`: {why}", Ground::Guest));
         if let Some(group) = job.machine.groups.iter().find(|group| group.soft_mib.is_some()) {
             let why = "`soft_mib` is of version 1, and the groups of a guest are of version 2";
             return Err(told(format!("group `{}`: {why}", group.name)));
         }
-        fits::<W>(&params, job, &Self::resources(job)?).map_err(told)
+        fits(needs, job, &Self::resources(job)?).map_err(told)
     }
 
-    fn run<W: Workload>(_: &Job, _: &Progress) -> Result<Outcome, Failure> {
+    fn run(_: &Job, _: Load<LinuxSystem>, _: &Progress) -> Result<Outcome, Failure> {
         Err(Failure(format!("ground `{}` runs in a machine of its own only", Ground::Guest)))
     }
 
@@ -190,9 +192,8 @@ fn found(path: &Path, place: &GroundOptions) -> Result<(Image, Option<Modules>),
 /// guest's kernel.
 ///
 /// # Errors
-/// When the job's parameters cannot be read, or the workload fails.
-pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Result<Outcome, Failure> {
-    let params: W::Params = serde_json::from_value(job.params.clone()).map_err(|error| Failure(error.to_string()))?;
+/// When the guest lacks what the job needs, or the workload fails.
+pub fn run_described(job: &Described, load: Load<LinuxSystem>, progress: &Progress) -> Result<Outcome, Failure> {
     let given = Given { seed: job.seed, scale: job.scale.parse()?, progress: progress.clone() };
     let told = |error: SystemError| Failure(error.0);
     let cgroup = job.cgroup.map(|version| Cgroup { path: inside::cgroup(version).into(), version });
@@ -216,7 +217,7 @@ pub fn run_described<W: Workload>(job: &Described, progress: &Progress) -> Resul
         generations: job.generations_every_ns.map(Nanos),
         memory: job.memory_every_ns.map(|every| (Nanos(every), memory::now as _)),
     };
-    let mut outcome = outcome_of(&system, &|system| W::run(system, &params), records).map_err(told)?;
+    let mut outcome = outcome_of(&system, load.body, records).map_err(told)?;
     let of_zram = |pages| format!("swap is compressed memory (zram), which took at most {pages} pages of memory");
     outcome.notes.extend(inside::zram_pages_max().map(of_zram));
     let of_one = |name: String| system.group_stat(&name).ok().flatten().unwrap_or_default();

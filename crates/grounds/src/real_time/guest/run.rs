@@ -17,6 +17,7 @@ use guest::vm::{Accelerator, Vm, Wanted};
 use kit::interrupt;
 use kit::progress::Progress;
 use machine::PAGE_BYTES;
+use placed::{Node, Value};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -84,11 +85,10 @@ pub(super) fn run(
     let _guard = interrupt::guard();
     let path = job.kernel_image.as_ref().ok_or_else(|| Failure("no kernel image".into()))?;
     let (image, modules) = found(path, place)?;
-    let mut params =
-        workload.params(&job.params).ok_or_else(|| Failure("its parameters cannot be passed on".into()))?;
-    let given =
-        workload.file().and_then(|key| params.get_mut(key)).map(|path| std::mem::replace(path, inside::GIVEN.into()));
-    let given = given.as_ref().and_then(|path| path.as_str()).map(Path::new);
+    let mut params = job.params.clone();
+    let file = workload.file().and_then(|key| params.get_mut(key));
+    let given = file.map(|path| std::mem::replace(path, Node::new("the guest", Value::Text(inside::GIVEN.into()))));
+    let given = given.as_ref().and_then(Node::as_text).map(Path::new);
     let described = Described {
         workload: workload.name().to_owned(),
         params,
