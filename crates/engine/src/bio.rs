@@ -41,6 +41,7 @@ impl Bio {
     }
 
     /// Submits the collected pages as one request. The calling task may sleep.
+    #[inline]
     pub fn submit<M: Machine>(&mut self, memory: &Memory<M>) {
         if self.frames.is_empty() {
             return;

@@ -289,6 +289,7 @@ impl<T> DerefMut for SpinGuard<'_, T> {
 }
 
 impl<T> Drop for SpinGuard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         let world = &self.lock.world;
         if world.release(&self.lock.raw, self.lock.class as u8) {

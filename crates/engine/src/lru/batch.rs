@@ -70,23 +70,28 @@ impl<M: Machine> Lru<M> {
                 None
             }
         };
-        let full = {
+        let mut full = Batch::new();
+        {
             let mut batches = self.batches.local();
             let batch = &mut batches.add[chosen.map_or(0, |kind| kind as usize)];
             match self.choices.add_flush {
                 AddFlush::WhenFull => {
-                    let full = (batch.len() >= self.batch_pages()).then(|| std::mem::take(batch));
+                    self.take_if_full(batch, &mut full);
                     batch.push(frame);
-                    full
                 }
                 AddFlush::WhenFilled => {
                     batch.push(frame);
-                    (batch.len() >= self.batch_pages()).then(|| std::mem::take(batch))
+                    self.take_if_full(batch, &mut full);
                 }
             }
-        };
-        if let Some(full) = full {
-            self.flush(&full, Apply::Add(chosen));
+        }
+        self.flush(&full, Apply::Add(chosen));
+    }
+
+    /// Moves the pages of a batch into the empty batch `full` if the batch is full.
+    fn take_if_full(&self, batch: &mut Batch, full: &mut Batch) {
+        if batch.len() >= self.batch_pages() {
+            std::mem::swap(batch, full);
         }
     }
 
@@ -144,29 +149,29 @@ impl<M: Machine> Lru<M> {
     }
 
     fn park(&self, frame: FrameNumber, batch: impl FnOnce(&mut Batches) -> &mut Batch, apply: Apply) {
-        let full = {
+        let mut full = Batch::new();
+        {
             let mut batches = self.batches.local();
             let batch = batch(&mut batches);
             batch.push(frame);
-            (batch.len() >= self.batch_pages()).then(|| std::mem::take(batch))
-        };
-        if let Some(full) = full {
-            self.flush(&full, apply);
+            self.take_if_full(batch, &mut full);
         }
+        self.flush(&full, apply);
     }
 
     /// Adds a page to the batch of pages to rotate, without taking a reference to the page.
     fn park_unheld(&self, frame: FrameNumber) {
-        let full = {
+        let (mut pages, mut places) = (Batch::new(), Vec::new());
+        {
             let mut batches = self.batches.local();
             batches.rotate.push(frame);
             batches.rotate_places.push(place_of(&self.frames[frame]));
-            let is_full = batches.rotate.len() >= self.batch_pages();
-            is_full.then(|| (std::mem::take(&mut batches.rotate), std::mem::take(&mut batches.rotate_places)))
-        };
-        if let Some((pages, places)) = full {
-            self.flush_parked(&pages, &places, Apply::Rotate);
+            self.take_if_full(&mut batches.rotate, &mut pages);
+            if !pages.is_empty() {
+                places = std::mem::take(&mut batches.rotate_places);
+            }
         }
+        self.flush_parked(&pages, &places, Apply::Rotate);
     }
 
     /// Drains the local CPU's batches before reclaim scans, because a scan finds only pages on lists. Then lists or

@@ -67,6 +67,7 @@ impl List {
     }
 
     /// Puts a page at the head of the list.
+    #[inline]
     pub fn push_front(&mut self, pages: &impl Links, frame: FrameNumber) {
         pages.set_previous(frame, NO_FRAME);
         pages.set_next(frame, self.first);
@@ -79,6 +80,7 @@ impl List {
     }
 
     /// Puts a page at the tail of the list.
+    #[inline]
     pub fn push_back(&mut self, pages: &impl Links, frame: FrameNumber) {
         pages.set_next(frame, NO_FRAME);
         pages.set_previous(frame, self.last);
@@ -91,6 +93,7 @@ impl List {
     }
 
     /// Puts `frame` directly behind `before`, a page of this list, on the side of the tail.
+    #[inline]
     pub fn insert_behind(&mut self, pages: &impl Links, before: FrameNumber, frame: FrameNumber) {
         let Some(next) = some(pages.next(before)) else { return self.push_back(pages, frame) };
         pages.set_previous(frame, before.0);
@@ -101,6 +104,7 @@ impl List {
     }
 
     /// Removes a page from any place of this list.
+    #[inline]
     pub fn remove(&mut self, pages: &impl Links, frame: FrameNumber) {
         let next = pages.next(frame);
         let previous = pages.previous(frame);
@@ -125,6 +129,7 @@ impl List {
     /// Prefetches the descriptor of the page behind `frame` (nearer to the tail), and returns this page. The result is
     /// only a hint, for which the list's lock is not needed: if `frame` has left its list meanwhile, the result may be
     /// any page, or `None`.
+    #[inline]
     pub fn look_behind(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let behind = some(pages.next(frame))?;
         pages.look_at(behind);
@@ -133,6 +138,7 @@ impl List {
 
     /// Prefetches the descriptor of the page before `frame` (nearer to the head), and returns this page. The result is
     /// only a hint, as the result of [`Self::look_behind`] is.
+    #[inline]
     pub fn look_before(pages: &impl Links, frame: FrameNumber) -> Option<FrameNumber> {
         let before = some(pages.previous(frame))?;
         pages.look_at(before);

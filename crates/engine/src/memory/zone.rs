@@ -517,6 +517,7 @@ impl<M: Machine> Zone<M> {
     }
 
     /// Returns the migrate type of the pageblock that holds `frame`.
+    #[inline]
     pub fn block_type(&self, frame: FrameNumber) -> MigrateType {
         MigrateType::ALL[usize::from(self.block_types[self.block_of(frame)].load(Relaxed))]
     }

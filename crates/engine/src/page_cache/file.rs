@@ -202,6 +202,7 @@ impl<M: Machine> File<M> {
 
     /// Returns the number of the device's block to which a page is written; `None` if the page has no block.
     #[must_use]
+    #[inline]
     pub fn block(&self, index: u32) -> Option<u64> {
         match &self.placement {
             Placement::Delayed(blocks) => {

@@ -29,6 +29,7 @@ impl<M: Machine> FileOwners<M> {
 
     /// Prefetches a page's slot in the index of the page's file. Does nothing unless this is the file that
     /// [`Self::file_of`] returned last.
+    #[inline]
     pub fn prefetch_slot(&self, page_cache: &PageCache<M>, frame: FrameNumber) {
         let descriptor = &page_cache.frames[frame];
         if let Some(file) = &self.file

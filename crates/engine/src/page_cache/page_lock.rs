@@ -37,6 +37,7 @@ impl<M: Machine> PageCache<M> {
     }
 
     /// Unlocks a page.
+    #[inline]
     pub fn unlock_page(&self, frame: FrameNumber) {
         debug_assert!(self.frames[frame].is(Flags::LOCKED), "{frame} unlocked twice");
         self.frames[frame].clear(Flags::LOCKED);

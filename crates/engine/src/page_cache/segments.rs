@@ -55,6 +55,7 @@ impl<T> Segments<T> {
 
     /// Returns the number of the segment that holds an element. The element must not lie in the head (segment 0). The
     /// number is computed from the highest bit of the element's index.
+    #[inline]
     const fn segment_of(&self, index: usize) -> usize {
         (index.ilog2() - self.head.trailing_zeros()) as usize + 1
     }

@@ -230,6 +230,7 @@ impl<M: Machine> Writeback<M> {
     /// Returns the number of pages that are dirty or under writeback. Pages whose write failed do not count, because
     /// pausing a writer does not reduce their number.
     #[must_use]
+    #[inline]
     pub fn dirty_pages(&self) -> u64 {
         self.writable_pages() + self.gauge(Gauge::NrWriteback)
     }
