@@ -41,6 +41,10 @@
 //! A default is the value in the oldest kernel, [`crate::kernel::ROOT`], whose file has the same values.
 //! [`Choice::since`] returns the first kernel in which another value holds, as kernel files say.
 
+use placed::{Entry, Node, Place, Value};
+use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
+use std::fmt;
+
 /// A section of kernel files: the choices of one layer of the engine.
 #[derive(Debug)]
 pub struct Section {
@@ -157,6 +161,9 @@ pub(crate) struct Refused {
 /// The value of a choice as numbers: a single number, or the numbers of a list.
 pub(crate) trait Numbers {
     fn numbers(&self) -> impl Iterator<Item = i128>;
+
+    /// Returns the value as a kernel file has it.
+    fn value(&self) -> Value;
 }
 
 macro_rules! numbers {
@@ -164,6 +171,10 @@ macro_rules! numbers {
         $(impl Numbers for $type {
             fn numbers(&self) -> impl Iterator<Item = i128> {
                 std::iter::once(i128::from(*self))
+            }
+
+            fn value(&self) -> Value {
+                integer(i128::from(*self))
             }
         })*
     };
@@ -173,6 +184,66 @@ numbers!(u8, u32, u64, i64);
 impl<const N: usize> Numbers for [u64; N] {
     fn numbers(&self) -> impl Iterator<Item = i128> {
         self.iter().map(|&number| i128::from(number))
+    }
+
+    fn value(&self) -> Value {
+        Value::List(self.numbers().map(|number| Node::new(DEFAULT, integer(number))).collect())
+    }
+}
+
+fn integer(number: i128) -> Value {
+    Value::Integer(number.try_into().expect("a kernel file can have it"))
+}
+
+/// The origin of a default value, as a place names it.
+pub(crate) const DEFAULT: &str = "default";
+
+/// Returns a table with these keys and values.
+pub(crate) fn table<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let place = Place { file: DEFAULT.into(), line: 0 };
+    let entry = |(key, value): (&str, _)| Entry {
+        key: key.to_owned(),
+        place: place.clone(),
+        node: Node { place: place.clone(), comment: None, value },
+    };
+    Value::Table(entries.into_iter().map(entry).collect())
+}
+
+/// Reads the name of a value, one of `names`. Returns the position of the name. The enums of choices share this function,
+/// because serde's derived functions for more than a hundred enums would take longer to compile than the engine.
+pub(crate) fn read_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    names: &'static [&'static str],
+) -> Result<usize, D::Error> {
+    deserializer.deserialize_enum("a choice", names, Names(names))
+}
+
+/// The names of a choice's values, as a visitor that reads one of them.
+struct Names(&'static [&'static str]);
+
+impl<'de> Visitor<'de> for Names {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one of {}", self.0.join(", "))
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<usize, A::Error> {
+        let (position, variant) = access.variant_seed(self)?;
+        variant.unit_variant().map(|()| position)
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<usize, E> {
+        let position = self.0.iter().position(|known| *known == name);
+        position.ok_or_else(|| E::unknown_variant(name, self.0))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Names {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<usize, D::Error> {
+        deserializer.deserialize_identifier(self)
     }
 }
 
@@ -209,7 +280,7 @@ macro_rules! choices {
         )*
 
         #[doc = concat!("The section `[", stringify!($section), "]` of a kernel file.")]
-        #[derive(Clone, Debug, serde::Deserialize, serde::Serialize)]
+        #[derive(Clone, Debug, serde::Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Choices {
             $($(#[doc = $about])* pub $key: $type,)*
@@ -230,6 +301,12 @@ macro_rules! choices {
         }
 
         impl Choices {
+            /// Returns the section as a table: each key with its value.
+            pub(crate) fn table(&self) -> placed::Value {
+                let values = [$($crate::choice::choices!(@value $type, self.$key, [$($($values)*)?])),*];
+                $crate::choice::table(SECTION.choices.iter().map(|choice| choice.key).zip(values))
+            }
+
             /// Checks that every number of the section is within the limits of its key.
             pub(crate) fn check_limits(&self) -> Result<(), $crate::choice::Refused> {
                 let mut _choices = SECTION.choices.iter();
@@ -276,8 +353,7 @@ macro_rules! choices {
         [$($(#[doc = $comment:literal])* $variant:ident $(drawn $weight:literal)?,)+]
     ) => {
         $(#[doc = $about])*
-        #[derive(Clone, Copy, Debug, serde::Deserialize, serde::Serialize, strum::VariantNames)]
-        #[serde(rename_all = "kebab-case")]
+        #[derive(Clone, Copy, Debug, strum::VariantNames)]
         #[strum(serialize_all = "kebab-case")]
         pub enum $type {
             $($(#[doc = $comment])* $variant,)+
@@ -286,6 +362,13 @@ macro_rules! choices {
         impl Default for $type {
             fn default() -> Self {
                 Self::$default
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let position = $crate::choice::read_name(deserializer, <Self as strum::VariantNames>::VARIANTS)?;
+                Ok([$(Self::$variant),+][position])
             }
         }
     };
@@ -300,6 +383,11 @@ macro_rules! choices {
     };
 
     (@eq $a:expr, $b:expr, [$($values:tt)+]) => { $a as usize == $b as usize };
+
+    (@value $type:tt, $value:expr, []) => { $crate::choice::Numbers::value(&$value) };
+    (@value $type:tt, $value:expr, [$($values:tt)+]) => {
+        placed::Value::Text(<$type as strum::VariantNames>::VARIANTS[$value as usize].to_owned())
+    };
 
     (@default $type:tt = $default:tt []) => { $default };
     (@default $type:ident = $default:ident [$($values:tt)+]) => { $type::$default };

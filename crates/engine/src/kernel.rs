@@ -29,7 +29,7 @@ use std::{
 };
 
 use placed::{Entry, Error, Node, Place, Value, one_of};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::choice::{Refused, Section};
 use crate::lru::choices::PolicyKind;
@@ -41,7 +41,7 @@ use crate::{access, allocate, compact, lru, memory, page_cache, reclaim, slab, s
 macro_rules! sections {
     ($($section:ident),*) => {
         /// All choices of a kernel, with a section for each module.
-        #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Choices {
             $(#[doc = concat!("The section `[", stringify!($section), "]`.")] pub $section: $section::choices::Choices,)*
@@ -51,6 +51,11 @@ macro_rules! sections {
         pub static SECTIONS: [&Section; [$(stringify!($section)),*].len()] = [$(&$section::choices::SECTION),*];
 
         impl Choices {
+            /// Returns the value of every key, as a table of sections.
+            fn table(&self) -> Value {
+                crate::choice::table([$((stringify!($section), self.$section.table())),*])
+            }
+
             /// Checks that every number of every section is within the limits of its key.
             fn check_limits(&self) -> Result<(), Refused> {
                 $(self.$section.check_limits()?;)*
@@ -336,10 +341,7 @@ fn keys_of(defaults: &Node) -> Vec<String> {
 /// Returns the default value of every key, as a tree of sections and keys. The defaults are the values of [`ROOT`].
 fn defaults() -> &'static Node {
     // The tree is made once, because a command that runs many kernels needs it for each kernel.
-    static DEFAULTS: LazyLock<Node> = LazyLock::new(|| {
-        let text = toml::to_string(&Choices::default()).expect("choices are plain tables of numbers and names");
-        Node::parse("default", &text).expect("what toml writes, toml reads")
-    });
+    static DEFAULTS: LazyLock<Node> = LazyLock::new(|| Node::new(crate::choice::DEFAULT, Choices::default().table()));
     &DEFAULTS
 }
 
@@ -536,7 +538,8 @@ mod tests {
                 let list = if key == "lowmem_reserve_ratio" { format!("[1, {wrong}, 1]") } else { wrong.to_string() };
                 // A number that no file may contain must be refused in Rust, too. Numbers that do not fit into the
                 // key's type are skipped.
-                let Ok(made) = toml::from_str::<Choices>(&format!("[{section}]\n{key} = {list}\n")) else { continue };
+                let node = Node::parse("", &format!("[{section}]\n{key} = {list}\n")).unwrap();
+                let Ok(made) = node.read::<Choices>() else { continue };
                 let refused = made.check().unwrap_err().to_string();
                 assert!(refused.starts_with(&format!("choices, [{section}]: `{key}`: expected ")), "{refused}");
                 let in_file = parse(&format!("[{section}]\n{key} = {list}\n")).unwrap_err();
