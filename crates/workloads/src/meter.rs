@@ -297,7 +297,24 @@ pub fn measure_tasks<S: System>(
     names: &[String],
     body: impl Fn(&S, u64, &mut Tally) -> Result<(), SystemError> + Clone + Send + 'static,
 ) -> Result<Course, SystemError> {
+    measure_bodies(
+        system,
+        measured,
+        names.iter().map(|name| (name.as_str(), Box::new(body.clone()) as Body<S>)).collect(),
+    )
+}
+
+/// The body of a measured task. It gets the number of the task.
+type Body<S> = Box<dyn FnOnce(&S, u64, &mut Tally) -> Result<(), SystemError> + Send>;
+
+/// Measures tasks, each with its name and its body. This function is compiled once for each system, not for each body.
+fn measure_bodies<S: System>(
+    system: &S,
+    measured: &Measured<'_>,
+    bodies: Vec<(&str, Body<S>)>,
+) -> Result<Course, SystemError> {
     let Measured { tasks, length, .. } = measured;
+    let task_count = bodies.len();
     let shared = Arc::new(Shared {
         ready: AtomicUsize::new(0),
         is_open: AtomicBool::new(false),
@@ -305,14 +322,14 @@ pub fn measure_tasks<S: System>(
         is_over: AtomicBool::new(false),
         keeps_step: measured.keeps_step,
         running: AtomicUsize::new(*tasks as usize),
-        others: AtomicUsize::new(names.len() - *tasks as usize),
+        others: AtomicUsize::new(task_count - *tasks as usize),
         operations: (0..*tasks).map(|_| Alone::default()).collect(),
     });
     let most = if let Length::Operations(operations) = length { *operations } else { u64::MAX };
     let started: Vec<_> = (0..)
-        .zip(names)
-        .map(|(n, name)| {
-            let (shared, body) = (shared.clone(), body.clone());
+        .zip(bodies)
+        .map(|(n, (name, body))| {
+            let shared = shared.clone();
             let is_measured = n < *tasks;
             system.start(name, move |system| {
                 let _ending = Ending { shared: shared.clone(), is_measured };
@@ -325,7 +342,7 @@ pub fn measure_tasks<S: System>(
             })
         })
         .collect();
-    while shared.ready.load(Relaxed) < names.len() && !shared.is_over.load(Relaxed) && !system.is_killed() {
+    while shared.ready.load(Relaxed) < task_count && !shared.is_over.load(Relaxed) && !system.is_killed() {
         system.sleep(GATE_EVERY);
     }
     let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());

@@ -406,8 +406,8 @@ impl SimSystem {
         process
     }
 
-    /// Starts the task of a new process.
-    fn spawn_process(&self, name: &str, process: Arc<Process>, body: impl FnOnce(&Self) + 'static) -> sim::TaskId {
+    /// Starts the task of a new process. The body is boxed, so that this is compiled once.
+    fn spawn_process(&self, name: &str, process: Arc<Process>, body: Box<dyn FnOnce(&Self)>) -> sim::TaskId {
         let shared = self.shared.clone();
         let (number, group) = (process.id.0, process.group());
         let started = process.clone();
@@ -500,7 +500,7 @@ impl System for SimSystem {
 
     fn spawn(&self, name: &str, body: impl FnOnce(&Self) + Send + 'static) -> sim::TaskId {
         let process = self.new_process(name);
-        self.spawn_process(name, process, body)
+        self.spawn_process(name, process, Box::new(body))
     }
 
     fn fork(
@@ -523,7 +523,7 @@ impl System for SimSystem {
                 }
             }
         }
-        Ok(self.spawn_process(name, process, move |system| body(system, copies)))
+        Ok(self.spawn_process(name, process, Box::new(move |system| body(system, copies))))
     }
 
     fn join(&self, task: &sim::TaskId) {
