@@ -33,6 +33,22 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(start).chain(inner))
 }
 
+/// Opens standard input. If it is redirected from a file, registers that the file is read. `role` names the use of the
+/// file in messages, such as "a trace".
+///
+/// # Errors
+/// When an option of the command line names the file as an output.
+pub fn standard(role: &str) -> io::Result<io::StdinLock<'static>> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd as _;
+        let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let path = std::fs::canonicalize("/dev/stdin").unwrap_or_else(|_| "/dev/stdin".into());
+        in_use::reads(role, &path, &file)?;
+    }
+    Ok(io::stdin().lock())
+}
+
 /// The longest wait for the first byte if standard input is a pipe. The writer of the pipe may never write, for example
 /// if the command runs under `ssh`.
 #[cfg(unix)]
@@ -48,7 +64,7 @@ pub fn piped() -> Option<Box<dyn Read>> {
 
     let kind = FileType::from_raw_mode(fstat(io::stdin()).ok()?.st_mode);
     if kind == FileType::RegularFile {
-        return Some(Box::new(io::stdin()));
+        return Some(Box::new(standard("the input").ok()?));
     }
     if kind != FileType::Fifo {
         return None;

@@ -636,6 +636,24 @@ fn what_is_read_is_not_overwritten() {
 
 #[cfg(unix)]
 #[test]
+fn a_file_that_standard_input_comes_from_is_not_overwritten() {
+    let folder = Folder::new();
+    let keys = folder.path("keys");
+    fs::write(&keys, "1\n2\n1\n").expect("it can be written");
+    for (verb, role) in [("replay", "a trace"), ("doctor", "the input"), ("import", "the input")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        command.args([verb, "-", "--output", &keys]).stdin(fs::File::open(&keys).expect("a file"));
+        let output = command.output().expect("the binary was built for this test");
+        let told = String::from_utf8_lossy(&output.stderr);
+        let real = fs::canonicalize(&keys).expect("a file");
+        let expected = format!("error: --output would overwrite {}, which is read as {role}\n", real.display());
+        assert!(output.status.code() == Some(2) && told.ends_with(&expected), "{verb}: {told}");
+        assert_eq!(fs::read_to_string(&keys).expect("a file"), "1\n2\n1\n");
+    }
+}
+
+#[cfg(unix)]
+#[test]
 fn a_log_that_is_imported_is_not_overwritten() {
     let folder = Folder::new();
     let [saved, logs] = ["saved.json", "logs"].map(|name| folder.path(name));

@@ -44,7 +44,8 @@ pub struct Arguments {
     accesses_max: u64,
     /// Number of caches that are replayed at the same time; by default as many as there are CPUs
     #[arg(long, value_name = "THREADS", conflicts_with_all = ["memory", "what_if"])]
-    threads: Option<NonZero<usize>>,
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=4096), allow_negative_numbers = true)]
+    threads: Option<u32>,
     /// The form
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -113,7 +114,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         sizes: arguments.sizes.iter().map(|size| size.in_unit(unit)).collect(),
         warm_up: arguments.warm_up.unwrap_or_default(),
         by_bytes: unit == Unit::Bytes,
-        threads: arguments.threads,
+        threads: arguments.threads.and_then(|threads| NonZero::new(threads as usize)),
     };
     let name = source.file.display().to_string();
     let results = loaded.replay(&plan).map_err(|why| End::Usage(format!("{name}: {why}")))?;

@@ -6,13 +6,14 @@
 //! OSWatcher and ExaWatcher.
 
 use super::{Patient, recorded, source};
+use kit::input;
 use kit::wrong::Wrong;
 use recordings::format::Told;
 use recordings::formats::Document;
 use recordings::text::Text;
 use recordings::{files_below, formats};
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Number of levels of subdirectories that are searched for files.
@@ -42,7 +43,8 @@ impl Given {
     /// When no part of the file or directory can be read. The error states the fault.
     pub fn read(&mut self, path: &Path, interval_s: Option<f64>) -> Result<(), Wrong> {
         if path == Path::new("-") {
-            return self.read_from(io::stdin().lock(), interval_s);
+            let input = input::standard("the input").map_err(|error| Wrong::of(STANDARD_INPUT, input::why(&error)))?;
+            return self.read_from(input, interval_s);
         }
         if path.is_dir() {
             return self.read_directory(path, interval_s);

@@ -13,11 +13,11 @@ use figures::counters::difference;
 use figures::figure::{Better, Format, Row};
 use figures::scale::Scale;
 use figures::series::{RunSeries, Series};
+use kit::input;
 use kit::wrong::Wrong;
 use recordings::format::{Recording, Told};
 use recordings::{Figures, formats, looks};
 use report::{Column, Table, TableHead};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Reads texts from files. Returns a report with a column for each recording in them.
@@ -32,7 +32,12 @@ pub fn read(files: &[PathBuf]) -> Result<Imported, String> {
         let is_piped = path == Path::new("-");
         let file = if is_piped { STANDARD_INPUT.to_owned() } else { path.display().to_string() };
         let told = |why: Wrong| why.to_string();
-        let text = if is_piped { recordings::read_input(&file, io::stdin().lock()) } else { recordings::read(path) };
+        let text = if is_piped {
+            let input = input::standard("the input").map_err(|error| Wrong::of(&file, input::why(&error)));
+            input.and_then(|input| recordings::read_input(&file, input))
+        } else {
+            recordings::read(path)
+        };
         let text = text.map_err(told)?;
         if source::is_it(&text) {
             return Err(format!(

@@ -24,7 +24,7 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, Wrong> {
         if io::stdin().is_terminal() {
             return Err(Wrong::of("-", "standard input is a terminal: expected a trace from a pipe or a file"));
         }
-        Box::new(io::stdin().lock())
+        Box::new(input::standard("a trace").map_err(wrong)?)
     } else {
         input::open(path, "a trace").map_err(wrong)?
     };

@@ -38,8 +38,9 @@ impl Reported<'_> {
         rows.extend(written.map(|written| pages("Pages written", Better::Lower, written)));
         let accesses = self.counts.page_accesses;
         rows.push(pages("Page accesses", Better::Neutral, accesses));
-        if let Some(read) = read.filter(|_| accesses > 0) {
-            let share = 100.0 * (1.0 - read as f64 / accesses as f64).max(0.0);
+        // With more pages read than accessed there is no share of hits, and the report says so.
+        if let Some(read) = read.filter(|read| accesses > 0 && *read <= accesses) {
+            let share = 100.0 * (1.0 - read as f64 / accesses as f64);
             rows.push(Row::new("replay", "Hit ratio", "%", Better::Higher, Format::Decimals(2), share));
         }
         rows.push(pages("Pages verified", Better::Neutral, self.verified));
@@ -51,7 +52,7 @@ impl Reported<'_> {
 
     /// Returns a line for everything of the trace that the run could not do.
     pub fn report(&self, loaded: &Loaded) -> Vec<String> {
-        let Counts { passed_by, behind_end, not_shortened, maps, touches, .. } = *self.counts;
+        let Counts { passed_by, behind_end, not_shortened, maps, touches, page_accesses: accesses, .. } = *self.counts;
         let mut lines = Vec::new();
         let mut told = |count: u64, what: &str| {
             if count > 0 {
@@ -63,6 +64,11 @@ impl Reported<'_> {
         told(not_shortened, "truncations of mapped files, and holes, were left out");
         if touches == 0 {
             told(maps, "mappings have no recorded touches, so that mapped files are missing: record with --pages");
+        }
+        if let Some(read) = self.course.pages_read_in().filter(|read| *read > accesses) {
+            lines.push(format!(
+                "no hit ratio: {read} pages were read for {accesses} accesses, so readahead read pages that nobody used"
+            ));
         }
         lines
     }

@@ -113,6 +113,13 @@ impl<'a> Shown<'a> {
             .min_by(|a, b| ratio(a).unwrap_or(1.0).total_cmp(&ratio(b).unwrap_or(1.0)))
     }
 
+    /// Returns the names of the other policies, without the optimum, that miss as often as `best` at a cache size.
+    fn as_good(&self, size: usize, best: &Line) -> Vec<&'static str> {
+        let lines = self.policies().filter_map(|lines| lines.get(size));
+        let others = lines.filter(|line| line.policy != best.policy && line.policy != Policy::Optimal);
+        others.filter(|line| line.misses.value == best.misses.value).map(|line| line.policy.name()).collect()
+    }
+
     /// Returns a sentence that names the policy with the fewest misses, at the middle one of the cache sizes, and
     /// compares it with LRU and with the optimum. The text is empty if no policy was replayed.
     fn answer(&self) -> String {
@@ -129,12 +136,12 @@ impl<'a> Shown<'a> {
                 format!("{} {}", grouped(self.lines[size].capacity), self.unit.word())
             }
         };
-        let mut text = format!(
-            "With room for {room}, {} misses least: {} % of the requests",
-            best.policy.name(),
-            percent(best.misses)
-        );
-        if let Some(lru) = at(Policy::Lru).filter(|_| best.policy != Policy::Lru) {
+        let equals = if best.policy == Policy::Optimal { Vec::new() } else { self.as_good(size, best) };
+        let names = [&[best.policy.name()], &equals[..]].concat().join(", ");
+        let verb = if equals.is_empty() { "misses least" } else { "miss least, and equally often" };
+        let mut text = format!("With room for {room}, {names} {verb}: {} % of the requests", percent(best.misses));
+        let is_of_best = |policy: Policy| policy == best.policy || equals.contains(&policy.name());
+        if let Some(lru) = at(Policy::Lru).filter(|_| !is_of_best(Policy::Lru)) {
             text += &format!("; lru misses {} %", percent(lru.misses));
         }
         if let Some(optimal) = at(Policy::Optimal).filter(|_| best.policy != Policy::Optimal) {
