@@ -1,4 +1,5 @@
-//! The limits on the number of dirty pages: over all memory, on each device, and in each zone.
+//! The limits on the number of dirty pages: over all memory, on each device, and in each zone. If a cgroup limits the
+//! memory of all tasks, its limits are those over all memory (`writeback.group_limits`).
 //!
 //! With `writeback.device_limits = "apart"`, each device has its own limits, so that its writers are throttled by its
 //! own dirty pages only. A device's share of the limits is in proportion to the speed of its completed writes, as in
@@ -10,7 +11,7 @@
 //! Anonymous pages count as dirtyable while swap has free slots. Pages that are being written to swap count as under
 //! writeback (`writeback.swap_writeback`). *Description*: mechanisms/reclaim, 21.1, 21.2 and 21.4.
 
-use super::choices::{DeviceLimits, DirtyMapped, Dirtyable};
+use super::choices::{DeviceLimits, DirtyMapped, Dirtyable, GroupLimits};
 use super::{Backing, Writeback};
 use crate::memory::Zone;
 use crate::stat::Gauge;
@@ -113,6 +114,20 @@ impl<M: Machine> Writeback<M> {
         self.limits_of(dirtyable, dirtyable)
     }
 
+    /// Returns the limits for writers in the cgroup that limits all tasks (`limit_pages` of the machine). They are those of
+    /// the whole machine if there is no such cgroup, or if groups have no limits of their own: `writeback.group_limits`,
+    /// as with version 1 of control groups.
+    fn limits_of_tasks(&self) -> DirtyLimits {
+        let limit_pages = match self.choices.group_limits {
+            GroupLimits::Off => None,
+            GroupLimits::ByGroup => self.limit_pages(),
+        };
+        let Some(limit_pages) = limit_pages else { return self.dirty_limits() };
+        let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
+        let available = self.gauge(Gauge::NrFilePages) + limit_pages.saturating_sub(self.charged_pages());
+        self.limits_of(available.clamp(1, dirtyable), dirtyable)
+    }
+
     /// Returns the dirty limits of a part of memory that has `part` of the machine's `dirtyable` pages. A limit in
     /// percent is a percentage of `part`. A limit in bytes holds for the whole machine, so it is multiplied by `part` /
     /// `dirtyable`.
@@ -130,7 +145,7 @@ impl<M: Machine> Writeback<M> {
     /// Returns the dirty limits that apply to the writers of a device, and the number of pages that count against these
     /// limits.
     pub(crate) fn dirty_state_of(&self, backing: &Backing<M>) -> DirtyState {
-        let all = DirtyState { limits: self.dirty_limits(), dirty: self.dirty_pages() };
+        let all = DirtyState { limits: self.limits_of_tasks(), dirty: self.dirty_pages() };
         match self.choices.device_limits {
             DeviceLimits::Together => all,
             DeviceLimits::Apart => {
@@ -153,7 +168,7 @@ impl<M: Machine> Writeback<M> {
             return false;
         }
         match self.choices.device_limits {
-            DeviceLimits::Together => self.writable_pages() > self.dirty_limits().background,
+            DeviceLimits::Together => self.writable_pages() > self.limits_of_tasks().background,
             DeviceLimits::Apart => writable > self.dirty_state_of(backing).limits.background,
         }
     }

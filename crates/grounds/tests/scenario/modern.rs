@@ -10,10 +10,13 @@ use engine::page_cache::File;
 use engine::reclaim::choices::{FailuresReset, Hopeless, WritebackMet};
 use engine::stat::Gauge;
 use engine::swap::choices::{SwapWindows, SynchronousSwap};
+use engine::writeback::choices::GroupLimits;
 use engine::{ReadPattern, ReadState};
 use machine::{Machine, Nanos, Order, PAGE_BYTES};
 use sim::Sim;
 use sim::disk::Fault;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 fn plan() -> Plan {
@@ -645,6 +648,33 @@ fn a_cgroup_without_pages_of_files_swaps() {
         });
         assert!(vmstat["pswpout"] >= PAGES / 2, "{kernel}");
     }
+}
+
+/// A writer in a cgroup that limits all tasks has the dirty limits of the cgroup if groups have limits of their own, as in
+/// version 2, and otherwise those of the whole memory.
+#[test]
+fn a_cgroup_has_its_own_dirty_limits() {
+    let limit = PAGES / 4;
+    let most_dirty = |group_limits| {
+        let most = Rc::new(Cell::new(0));
+        let found = most.clone();
+        let mut plan = Plan { choices: choices_of("6.1-classic"), ..Plan::default() };
+        plan.choices.writeback.group_limits = group_limits;
+        plan.layout.limit_pages = Some(limit);
+        let vmstat = plan.run(move |ground| {
+            let file = ground.create();
+            for start in (0..limit as u32 / 2).step_by(8) {
+                ground.write(&file, start..start + 8).unwrap();
+                found.set(found.get().max(ground.count("nr_dirty") + ground.count("nr_writeback")));
+            }
+        });
+        assert!(vmstat["nr_dirtied"] >= limit / 2);
+        most.get()
+    };
+    let of_group = most_dirty(GroupLimits::ByGroup);
+    assert!(of_group > limit / 10 && of_group <= limit / 5, "{of_group} of {limit} pages: dirty_ratio is 20 %");
+    let of_all = most_dirty(GroupLimits::Off);
+    assert!(of_all > limit / 4, "{of_all} of {limit} pages: the limit is 20 % of {PAGES}");
 }
 
 /// With `SynchronousSwap::Apart`, a fault on a page in a synchronous swap device reads that page only, without
