@@ -158,11 +158,14 @@ pub(crate) struct Refused {
     pub message: String,
 }
 
-/// The value of a choice as numbers: a single number, or the numbers of a list.
+/// The value of a choice that is a number or a list of numbers.
 pub(crate) trait Numbers {
     fn numbers(&self) -> impl Iterator<Item = i128>;
 
     /// Returns the value as a kernel file has it.
+    ///
+    /// # Panics
+    /// When a number is above `i64::MAX`, the highest limit of a choice.
     fn value(&self) -> Value;
 }
 
@@ -210,7 +213,7 @@ pub(crate) fn table<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> 
 }
 
 /// Reads the name of a value, one of `names`. Returns the position of the name. The enums of choices share this function,
-/// because serde's derived functions for more than a hundred enums would take longer to compile than the engine.
+/// because serde's derived functions for more than a hundred enums would be a third of this crate.
 pub(crate) fn read_name<'de, D: Deserializer<'de>>(
     deserializer: D,
     names: &'static [&'static str],
@@ -378,10 +381,6 @@ macro_rules! choices {
     };
 
     (@eq $a:expr, $b:expr, []) => { $a == $b };
-    (@condition $is_one:literal $what:literal [$($value:literal),+]) => {
-        $crate::choice::Condition { what: $what, values: &[$($value),+], is_one: $is_one }
-    };
-
     (@eq $a:expr, $b:expr, [$($values:tt)+]) => { $a as usize == $b as usize };
 
     (@value $type:tt, $value:expr, []) => { $crate::choice::Numbers::value(&$value) };

@@ -117,8 +117,8 @@ pub struct NamedJob {
     pub series_every: Option<Every>,
 }
 
-/// A job in the form in which it is sent to a guest. It contains no names of files, because a guest does not have the
-/// files.
+/// A job in the form in which it is sent to a guest, which does not have the files of this computer. Files are named
+/// only as the places of values.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Described {
     /// Name of the workload.
@@ -320,4 +320,23 @@ pub trait Runnable: Sync {
     /// When the run could not be finished: simulated memory or swap is exhausted, or a check of the workload failed.
     /// The command then ends with status 1. A panic is caught and has the same effect.
     fn run(&self, job: &Job, progress: &Progress) -> Result<Outcome, Failure>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_reach_another_process_with_their_places() {
+        let text = "share = 0.1\nfirst = true\nsteps = [{ read = \"a\", times = 3 }]\n";
+        let mut params = Node::parse("e.toml", text).expect("TOML");
+        let line = serde_json::to_string(&params).expect("JSON");
+        let sent: Node = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(sent, params);
+        let wrong = sent.get("share").expect("it is there").read::<u32>().expect_err("it is no whole number");
+        assert!(wrong.to_string().starts_with("e.toml:1: "), "{wrong}");
+        let first = params.get_mut("first").expect("it is there");
+        first.value = placed::Value::Boolean(false);
+        assert!(params != sent && params.get_mut("none").is_none());
+    }
 }

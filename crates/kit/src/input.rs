@@ -33,8 +33,8 @@ pub fn without_mark(mut inner: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(start).chain(inner))
 }
 
-/// Opens standard input. If it is redirected from a file, registers that the file is read. `role` names the use of the
-/// file in messages, such as "a trace".
+/// Opens standard input. On Unix, if it is redirected from a file, registers that the file is read. `role` names the use
+/// of the file in messages, such as "a trace".
 ///
 /// # Errors
 /// When an option of the command line names the file as an output.
@@ -46,6 +46,8 @@ pub fn standard(role: &str) -> io::Result<io::StdinLock<'static>> {
         let path = std::fs::canonicalize("/dev/stdin").unwrap_or_else(|_| "/dev/stdin".into());
         in_use::reads(role, &path, &file)?;
     }
+    #[cfg(not(unix))]
+    let _ = role;
     Ok(io::stdin().lock())
 }
 
@@ -55,7 +57,8 @@ pub fn standard(role: &str) -> io::Result<io::StdinLock<'static>> {
 const WAIT_FOR_PIPE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// Opens standard input if it is a pipe or a redirected file. Returns `None` for a terminal, `/dev/null`, an empty
-/// pipe, and a pipe whose writer writes nothing in time.
+/// pipe, and a pipe whose writer writes nothing in time. Also for a file that an option names as an output, which
+/// [`in_use::refused`] then tells.
 #[cfg(unix)]
 #[must_use]
 pub fn piped() -> Option<Box<dyn Read>> {

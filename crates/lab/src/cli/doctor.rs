@@ -94,7 +94,9 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
         given.read(path, arguments.interval).map_err(wrong)?;
     }
     if arguments.files.is_empty() {
-        let Some(piped) = input::piped() else {
+        let piped = input::piped();
+        output::check_apart()?;
+        let Some(piped) = piped else {
             return match arguments.interval {
                 Some(_) => Err(End::Usage("--interval is for the text of `vmstat`: name its file".into())),
                 None => Ok(None),

@@ -38,9 +38,8 @@ impl Reported<'_> {
         rows.extend(written.map(|written| pages("Pages written", Better::Lower, written)));
         let accesses = self.counts.page_accesses;
         rows.push(pages("Page accesses", Better::Neutral, accesses));
-        // With more pages read than accessed there is no share of hits, and the report says so.
-        if let Some(read) = read.filter(|read| accesses > 0 && *read <= accesses) {
-            let share = 100.0 * (1.0 - read as f64 / accesses as f64);
+        if let Some(read) = read.filter(|_| accesses > 0) {
+            let share = 100.0 * (1.0 - read as f64 / accesses as f64).max(0.0);
             rows.push(Row::new("replay", "Hit ratio", "%", Better::Higher, Format::Decimals(2), share));
         }
         rows.push(pages("Pages verified", Better::Neutral, self.verified));
@@ -65,9 +64,10 @@ impl Reported<'_> {
         if touches == 0 {
             told(maps, "mappings have no recorded touches, so that mapped files are missing: record with --pages");
         }
-        if let Some(read) = self.course.pages_read_in().filter(|read| *read > accesses) {
+        if let Some(read) = self.course.pages_read_in().filter(|read| accesses > 0 && *read > accesses) {
             lines.push(format!(
-                "no hit ratio: {read} pages were read for {accesses} accesses, so readahead read pages that nobody used"
+                "the hit ratio is 0 because more pages were read ({read}) than accessed ({accesses}): by readahead, from \
+                 swap, or again"
             ));
         }
         lines

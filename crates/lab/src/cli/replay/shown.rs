@@ -136,7 +136,7 @@ impl<'a> Shown<'a> {
                 format!("{} {}", grouped(self.lines[size].capacity), self.unit.word())
             }
         };
-        let equals = if best.policy == Policy::Optimal { Vec::new() } else { self.as_good(size, best) };
+        let equals = self.as_good(size, best);
         let names = [&[best.policy.name()], &equals[..]].concat().join(", ");
         let verb = if equals.is_empty() { "misses least" } else { "miss least, and equally often" };
         let mut text = format!("With room for {room}, {names} {verb}: {} % of the requests", percent(best.misses));
