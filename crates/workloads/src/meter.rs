@@ -14,6 +14,7 @@ use figures::histogram::Times;
 use figures::usage::CpuTimes;
 use hdrhistogram::Histogram;
 use machine::Nanos;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -121,7 +122,7 @@ pub struct Measured<'a> {
 /// The state that the measured tasks share with the task that watches them.
 #[derive(Debug)]
 struct Shared {
-    /// Number of tasks that have prepared their work and wait for the start.
+    /// Number of tasks that have prepared their work and wait for the start, or have ended before.
     ready: AtomicUsize,
     /// `true` once all tasks are ready and may begin to do operations.
     is_open: AtomicBool,
@@ -132,19 +133,25 @@ struct Shared {
     running: AtomicUsize,
     /// Number of tasks that run beside the measured ones and have not ended.
     others: AtomicUsize,
-    operations: Vec<Alone>,
+    /// The progress of each measured task.
+    progress: Vec<Alone>,
 }
 
-/// A counter that shares its cache line with no other data.
+/// The progress of a task. It shares its cache line with no other data.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Alone(AtomicU64);
+struct Alone {
+    /// Number of operations that the task has done.
+    operations: AtomicU64,
+    has_ended: AtomicBool,
+}
 
 /// The number and the durations of the operations that one task has done.
 #[derive(Debug)]
 pub struct Tally {
     shared: Arc<Shared>,
     task: usize,
+    has_begun: Cell<bool>,
     operations: u64,
     most: u64,
     /// Times of operations, ns: those before memory was full, and those after.
@@ -154,15 +161,27 @@ pub struct Tally {
 impl Tally {
     fn new(shared: &Arc<Shared>, task: usize, most: u64) -> Self {
         let times = [(); 2].map(|()| Histogram::new(3).expect("three digits are a precision"));
-        Self { shared: shared.clone(), task, operations: 0, most, times }
+        Self { shared: shared.clone(), task, has_begun: Cell::new(false), operations: 0, most, times }
     }
 
     /// Waits until all tasks are ready. Work before this call is not measured.
     pub fn begin<S: System>(&self, system: &S) {
-        self.shared.ready.fetch_add(1, Relaxed);
+        self.note_ready();
         while !self.shared.is_open.load(Relaxed) && !self.shared.is_over.load(Relaxed) && !system.is_killed() {
             system.sleep(GATE_EVERY);
         }
+    }
+
+    fn note_ready(&self) {
+        if !self.has_begun.replace(true) {
+            self.shared.ready.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Notes that the task has ended, so that no other task waits for it. A task may end early because it was killed.
+    fn end(&self) {
+        self.note_ready();
+        self.shared.progress.get(self.task).inspect(|own| own.has_ended.store(true, Relaxed));
     }
 
     /// Returns whether the measurement is over.
@@ -182,7 +201,10 @@ impl Tally {
 
     #[cold]
     fn wait_for_others<S: System>(&self, system: &S) {
-        let least = || self.shared.operations.iter().map(|count| count.0.load(Relaxed)).min().unwrap_or(0);
+        let least = || {
+            let others = self.shared.progress.iter().filter(|task| !task.has_ended.load(Relaxed));
+            others.map(|task| task.operations.load(Relaxed)).min().unwrap_or(0)
+        };
         while self.operations > least() + STEP && !self.is_over() && !system.is_killed() {
             system.sleep(GATE_EVERY);
         }
@@ -192,7 +214,7 @@ impl Tally {
     #[inline]
     pub fn count(&mut self, time: Nanos) {
         self.operations += 1;
-        self.shared.operations[self.task].0.store(self.operations, Relaxed);
+        self.shared.progress[self.task].operations.store(self.operations, Relaxed);
         // The histogram grows as needed, so recording cannot fail.
         let _ = self.times[usize::from(self.shared.is_full.load(Relaxed))].record(time.0.max(1));
     }
@@ -323,7 +345,7 @@ fn measure_bodies<S: System>(
         keeps_step: measured.keeps_step,
         running: AtomicUsize::new(*tasks as usize),
         others: AtomicUsize::new(task_count - *tasks as usize),
-        operations: (0..*tasks).map(|_| Alone::default()).collect(),
+        progress: (0..*tasks).map(|_| Alone::default()).collect(),
     });
     let most = if let Length::Operations(operations) = length { *operations } else { u64::MAX };
     let started: Vec<_> = (0..)
@@ -335,6 +357,7 @@ fn measure_bodies<S: System>(
                 let _ending = Ending { shared: shared.clone(), is_measured };
                 let mut tally = Tally::new(&shared, n as usize, if is_measured { most } else { u64::MAX });
                 let result = body(system, n, &mut tally);
+                tally.end();
                 if result.is_err() {
                     shared.is_over.store(true, Relaxed);
                 }
@@ -366,7 +389,7 @@ fn measure_bodies<S: System>(
     Ok(Course {
         started: begun,
         looks,
-        by_task: shared.operations.iter().map(|count| count.0.load(Relaxed)).collect(),
+        by_task: shared.progress.iter().map(|task| task.operations.load(Relaxed)).collect(),
         full: full.map(|full| Full { read_in: so_far(read_in, full.read_in), ..full }),
         read_in: so_far(read_in, system.pages_read_in()),
         cpu: system.cpu_times().since(cpu),
@@ -394,7 +417,7 @@ fn watch<S: System>(
     loop {
         system.sleep(measured.look_every);
         let now = system.now();
-        let operations = shared.operations.iter().map(|count| count.0.load(Relaxed)).sum();
+        let operations = shared.progress.iter().map(|task| task.operations.load(Relaxed)).sum();
         progress.set_operations(operations);
         progress.set_now_ns(now.0);
         if looks.last().is_none_or(|last| last.0 < now) {
