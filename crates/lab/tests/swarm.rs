@@ -77,6 +77,13 @@ fn a_seed_ends_on_the_same_fingerprint_twice() {
     assert_ne!(swarm::run(1000).unwrap().fingerprint, swarm::run(1001).unwrap().fingerprint);
 }
 
+/// In this world, tasks of the workload `anon` are killed, and the others must not wait for them.
+#[test]
+fn a_killed_task_of_a_workload_is_not_waited_for() {
+    let report = swarm::run(0x713).unwrap();
+    assert!(report.vmstat["oom_kill"] > 0, "draw another world");
+}
+
 #[test]
 fn the_corrupting_seed_fails_and_replays_with_the_same_message() {
     let failure = swarm::run(swarm::CORRUPTING_SEED).unwrap_err();
