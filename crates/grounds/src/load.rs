@@ -9,7 +9,7 @@ use workloads::extent::Extent;
 use workloads::system::{System, SystemError};
 use workloads::workload::{Measurements, Resources, Workload};
 
-/// What a workload needs with the parameters of a job. The methods are those of [`Workload`] that are called before a
+/// The needs of a workload with the parameters of a job. The methods are those of [`Workload`] that are called before a
 /// run.
 pub trait Needs {
     /// Returns whether a task of the workload forks ([`Workload::forks`]).

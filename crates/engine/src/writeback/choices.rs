@@ -67,11 +67,11 @@ choices! {
     /// The limits that throttle the writers of a memory control group. The cgroup that limits all tasks (`limit_pages` of
     /// a machine) counts as such a group.
     group_limits: GroupLimits = Off, drawn 165 {
-        /// Those of all memory, as in cgroups of version 1.
+        /// The limits of all memory, as in cgroups of version 1.
         Off,
-        /// Those of all memory, and limits of the group if they are lower, as in cgroups of version 2. The ratios then
-        /// refer to the memory that the group can have: its pages of files, and as many more pages as its limits and
-        /// the clean pages of the others leave to it. Acts with `access.dirty_throttle = "sleeps"` only.
+        /// The limits of all memory, and those of the group if they are lower, as in cgroups of version 2. The ratios
+        /// then refer to the memory that the group can have: its pages of files, and as many more pages as its limits
+        /// and the clean pages of the others leave to it. Acts with `access.dirty_throttle = "sleeps"` only.
         ByGroup,
     }
 
