@@ -64,8 +64,8 @@ choices! {
         Apart,
     }
 
-    /// The limits that throttle the writers of a memory control group. The cgroup that limits all tasks (`limit_pages` of
-    /// a machine) counts as such a group.
+    /// The limits that throttle the writers of a memory control group. The cgroup that limits all tasks (`limit_pages`
+    /// of a machine) counts as such a group.
     group_limits: GroupLimits = Off, drawn 165 {
         /// The limits of all memory, as in cgroups of version 1.
         Off,
