@@ -65,18 +65,19 @@ impl<M: Machine> Access<M> {
         self.check_memcg_lru().map_err(Broken)?;
         let mut pages = vec![0; groups.room()];
         let mut slots = vec![0; groups.room()];
-        // Pages of files, and the dirty ones among them.
-        let mut of_files = vec![[0; 2]; groups.room()];
+        // Pages of files; the dirty ones among them; those whose last write failed.
+        let mut of_files = vec![[0; 3]; groups.room()];
         self.swap.slots.lock().owners().for_each(|owner| slots[usize::from(owner.0)] += 1);
         for frame in (0..end as u32).map(FrameNumber) {
             let group = self.frames.group(frame);
             if !group.is_root() {
                 pages[usize::from(group.0)] += 1;
                 if matches!(self.frames[frame].owner(), Owner::File(_)) {
-                    let [file, dirty] = &mut of_files[usize::from(group.0)];
+                    let [file, dirty, failed] = &mut of_files[usize::from(group.0)];
                     let pages = self.frames.pages(frame);
                     *file += pages;
                     *dirty += if self.frames[frame].is(Flags::DIRTY) { pages } else { 0 };
+                    *failed += if self.has_failed(frame) { pages } else { 0 };
                 }
             }
         }
@@ -88,10 +89,11 @@ impl<M: Machine> Access<M> {
             ensure(found == usage, || {
                 format!("group {}: {found} pages and objects in its subtree and in stocks, charged {usage}", group.0)
             })?;
-            let counted = [GroupGauge::File, GroupGauge::FileDirty].map(|gauge| groups.gauge(group, gauge));
+            let counted = [GroupGauge::File, GroupGauge::FileDirty, GroupGauge::FileWriteFailed];
+            let counted = counted.map(|gauge| groups.gauge(group, gauge));
             let found = of_files[usize::from(group.0)];
             ensure(found == counted, || {
-                format!("group {}: {found:?} pages of files and dirty ones, counted {counted:?}", group.0)
+                format!("group {}: {found:?} pages of files, dirty ones, and failed ones, counted {counted:?}", group.0)
             })?;
             let found: u64 = below.iter().map(|id| slots[usize::from(id.0)]).sum();
             let usage = groups.swap_usage(group);
@@ -100,6 +102,11 @@ impl<M: Machine> Access<M> {
             })?;
         }
         Ok(())
+    }
+
+    /// Returns whether the last write of a page failed, and the page is not being written again.
+    fn has_failed(&self, frame: FrameNumber) -> bool {
+        self.frames[frame].is(Flags::WRITE_FAILED) && !self.frames[frame].is(Flags::WRITEBACK)
     }
 
     fn place(&self, places: &mut [Place], frame: FrameNumber, place: Place) -> Result<(), Broken> {
@@ -206,7 +213,7 @@ impl<M: Machine> Access<M> {
                     format!("file {} page {page} is dirty but not tagged", file.id)
                 })?;
                 let is_written = descriptor.is(Flags::WRITEBACK);
-                let has_failed = descriptor.is(Flags::WRITE_FAILED) && !is_written;
+                let has_failed = self.has_failed(frame);
                 failed_here += i64::from(has_failed);
                 ensure(!has_failed || is_dirty && file.index.has_tag(page, Tag::WriteFailed), || {
                     format!(

@@ -107,10 +107,16 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
+    /// Returns the number of pages to which the ratios refer without the pages whose last write failed, at least 1. It is
+    /// unknown when those can be written.
+    pub(super) fn dirtyable_without_failed(&self) -> u64 {
+        self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1)
+    }
+
     /// Returns the present limits on the number of dirty pages, which [`Self::dirty_pages`] counts.
     #[must_use]
     pub fn dirty_limits(&self) -> DirtyLimits {
-        let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
+        let dirtyable = self.dirtyable_without_failed();
         self.limits_of(dirtyable, dirtyable)
     }
 
@@ -123,7 +129,7 @@ impl<M: Machine> Writeback<M> {
             GroupLimits::ByGroup => self.limit_pages(),
         };
         let Some(limit_pages) = limit_pages else { return self.dirty_limits() };
-        let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
+        let dirtyable = self.dirtyable_without_failed();
         let available = self.gauge(Gauge::NrFilePages) + limit_pages.saturating_sub(self.charged_pages());
         self.limits_of(available.clamp(1, dirtyable), dirtyable)
     }

@@ -13,7 +13,6 @@ use super::write::{Purpose, WriteControl};
 use super::{Backing, Writeback};
 use crate::memory::{GroupGauge, GroupId, Groups};
 use crate::page_cache::{File, Tag};
-use crate::stat::Gauge;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};
 use machine::{FrameNumber, Lock, LockClass, Machine, Step};
 use std::collections::BTreeMap;
@@ -76,8 +75,9 @@ impl<M: Machine> Writeback<M> {
     pub(crate) fn dirty_state_of_group(&self, group: GroupId) -> Option<DirtyState> {
         let groups = self.limited_groups().filter(|_| !group.is_root())?;
         let of = |gauge| groups.gauge_below(group, gauge);
-        let (file, dirty) = (of(GroupGauge::File), of(GroupGauge::FileDirty) + of(GroupGauge::FileWriteback));
-        let dirtyable = self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1);
+        let file = of(GroupGauge::File).saturating_sub(of(GroupGauge::FileWriteFailed));
+        let dirty = groups.writable_below(group) + of(GroupGauge::FileWriteback);
+        let dirtyable = self.dirtyable_without_failed();
         let clean = dirtyable.saturating_sub(self.dirty_pages());
         let clean_elsewhere = clean.saturating_sub(file.saturating_sub(dirty));
         let available = file + groups.headroom(group).min(clean_elsewhere);
@@ -86,9 +86,8 @@ impl<M: Machine> Writeback<M> {
 
     /// Returns whether more pages of a group are dirty than its background limit allows.
     pub(crate) fn is_group_over_background(&self, group: GroupId) -> bool {
-        let dirty = |groups: &Groups<M>| groups.gauge_below(group, GroupGauge::FileDirty);
-        let state = self.dirty_state_of_group(group);
-        state.zip(self.limited_groups()).is_some_and(|(state, groups)| dirty(groups) > state.limits.background)
+        let state = self.dirty_state_of_group(group).zip(self.limited_groups());
+        state.is_some_and(|(state, groups)| groups.writable_below(group) > state.limits.background)
     }
 
     /// Returns the groups with more dirty pages than their background limits allow.
@@ -195,5 +194,12 @@ impl<M: Machine> Groups<M> {
     #[must_use]
     pub fn gauge_below(&self, id: GroupId, gauge: GroupGauge) -> u64 {
         self.subtree(id).iter().map(|below| self.gauge(*below, gauge)).sum()
+    }
+
+    /// Returns the number of dirty pages of a group and its descendants that the flusher can write: all except those
+    /// whose last write failed.
+    fn writable_below(&self, id: GroupId) -> u64 {
+        let of = |gauge| self.gauge_below(id, gauge);
+        of(GroupGauge::FileDirty).saturating_sub(of(GroupGauge::FileWriteFailed))
     }
 }

@@ -3,10 +3,14 @@
 use crate::ground::{Found, Ground};
 use crate::groups::{KERNELS, group_with, plan, within};
 use engine::memory::{GroupId, Limit};
-use engine::writeback::choices::GroupLimits;
+use engine::writeback::choices::{GroupLimits, WriteFailure};
+use machine::{IoError, Machine, Nanos, Operation, PAGE_BYTES};
+use sim::disk::Fault;
 
 /// Largest number of pages that may be charged to a group in the scenarios.
 const MAX_PAGES: u64 = 1000;
+
+const PAGE: u64 = PAGE_BYTES as u64;
 
 fn dirty(ground: &Ground, group: GroupId) -> u64 {
     let stat = ground.engine.lru().group_stat(group);
@@ -99,6 +103,30 @@ fn pages_in_files_of_other_groups_are_written() {
         within(ground, limited, || ground.write(&file, 1..3000)).unwrap();
         ground.pause_ms(1000);
         assert!(dirty(ground, limited) <= MAX_PAGES / 5, "{}", dirty(ground, limited));
+        ground.check();
+    });
+}
+
+/// Some pages of a group cannot be written. The dirty limits are in bytes and low, so the group's part of them is no
+/// page at all. The failed pages do not count, so a task of the group that writes another file is not throttled for
+/// ever.
+#[test]
+fn pages_that_cannot_be_written_throttle_nobody_in_their_group() {
+    let mut plan = plan("6.1-classic");
+    plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
+    (plan.choices.writeback.dirty_bytes, plan.choices.writeback.dirty_background_bytes) = (64 * PAGE, 16 * PAGE);
+    plan.run(|ground| {
+        let group = group_with(ground, &[(Limit::Max, MAX_PAGES / 10)]);
+        let (failing, other) = (ground.import(20), ground.create());
+        ground.inject(Fault::Blocks { blocks: 1..21, operation: Some(Operation::Write), error: IoError::Device });
+        within(ground, group, || ground.write(&failing, 0..20)).unwrap();
+        assert!(ground.fsync(&failing).is_err());
+        ground.pause_ms(100);
+        assert_eq!(ground.engine.lru().group_stat(group)["file_write_failed"], 20);
+        let began = ground.sim.now();
+        within(ground, group, || ground.write(&other, 0..200)).unwrap();
+        let took = ground.sim.now().since(began);
+        assert!(took < Nanos::from_secs(20), "200 writes took {took}");
         ground.check();
     });
 }

@@ -78,11 +78,14 @@ pub enum GroupGauge {
     FileDirty,
     /// Pages that are being written to a device, also those of anonymous memory that go to swap.
     FileWriteback,
+    /// Dirty pages of files whose last write failed, and that are not being written again. Linux has no such gauge.
+    FileWriteFailed,
 }
 
 impl GroupGauge {
     /// All gauges.
-    pub const ALL: [Self; 4] = [Self::File, Self::PageTables, Self::FileDirty, Self::FileWriteback];
+    pub const ALL: [Self; 5] =
+        [Self::File, Self::PageTables, Self::FileDirty, Self::FileWriteback, Self::FileWriteFailed];
 
     /// Returns the name of the gauge in `memory.stat`.
     #[must_use]
@@ -92,6 +95,7 @@ impl GroupGauge {
             Self::PageTables => "pagetables",
             Self::FileDirty => "file_dirty",
             Self::FileWriteback => "file_writeback",
+            Self::FileWriteFailed => "file_write_failed",
         }
     }
 
@@ -104,6 +108,7 @@ impl GroupGauge {
             Gauge::NrPageTablePages => Some(Self::PageTables),
             Gauge::NrDirty => Some(Self::FileDirty),
             Gauge::NrWriteback => Some(Self::FileWriteback),
+            Gauge::NrWriteFailed => Some(Self::FileWriteFailed),
             _ => None,
         }
     }
