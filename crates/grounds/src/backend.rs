@@ -5,13 +5,16 @@
 
 use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
 use crate::load::{Load, Needs};
-use catalogue::ground::GroundOptions;
+use catalogue::ground::{Ground, GroundOptions};
 use kit::progress::Progress;
 use workloads::system::System;
 use workloads::workload::Resources;
 
 /// A ground: an environment that can run jobs, such as the simulator or the kernel of this computer.
 pub trait Backend {
+    /// The ground's name.
+    const GROUND: Ground;
+
     /// The system that a workload sees on this ground.
     type System: System;
 

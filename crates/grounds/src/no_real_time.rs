@@ -22,6 +22,8 @@ pub trait Missing {
 }
 
 impl<M: Missing> Backend for M {
+    const GROUND: Ground = <M as Missing>::GROUND;
+
     /// A stand-in: no workload runs on it.
     type System = SimSystem;
 

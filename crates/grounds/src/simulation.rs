@@ -10,7 +10,7 @@ use crate::job::{Failure, Job, NamedJob, Outcome, Runnable};
 use crate::kernel_log;
 use crate::load::{Load, Needs};
 use crate::system::sim::{DiskSamples, SimSystem, SystemConfig};
-use catalogue::ground::GroundOptions;
+use catalogue::ground::{Ground, GroundOptions};
 use catalogue::group::MAIN;
 use catalogue::hardware::{Before, Cpu, Disk, Network};
 use engine::Engine;
@@ -171,6 +171,8 @@ fn network_config(network: &Network) -> NetworkConfig {
 pub struct Simulated;
 
 impl Backend for Simulated {
+    const GROUND: Ground = Ground::Sim;
+
     type System = SimSystem;
 
     fn ready(_: &GroundOptions, _: u64) -> Result<(), String> {

@@ -1,8 +1,13 @@
 //! Makes typed values from [`Node`]s, with serde.
+//!
+//! Each type asks for a value of its kind, and each kind has a method of its own here. So for a struct only the code
+//! that reads tables is compiled, and not also the code that reads a list: this halves what is compiled for a struct.
+
+use std::slice;
 
 use serde::de::{
-    self, DeserializeOwned, Deserializer, IntoDeserializer, Visitor,
-    value::{MapDeserializer, SeqDeserializer},
+    self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Unexpected, Visitor,
+    value::{MapAccessDeserializer, SeqDeserializer},
 };
 
 use crate::{
@@ -20,24 +25,109 @@ impl Node {
     }
 }
 
-impl<'de> Deserializer<'de> for &'de Node {
-    type Error = Error;
+impl Node {
+    /// Returns the error for a value that is not of the kind that a type expects.
+    fn wrong(&self, expected: &dyn de::Expected) -> Error {
+        let found = match &self.value {
+            Value::Text(text) => Unexpected::Str(text),
+            Value::Integer(number) => Unexpected::Signed(*number),
+            Value::Float(number) => Unexpected::Float(*number),
+            Value::Boolean(value) => Unexpected::Bool(*value),
+            Value::List(_) => Unexpected::Seq,
+            Value::Table(_) => Unexpected::Map,
+        };
+        de::Error::invalid_type(found, expected)
+    }
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        let result = match &self.value {
+    fn read_text<'de, V: Visitor<'de>>(&'de self, visitor: V) -> Result<V::Value, Error> {
+        match &self.value {
             Value::Text(text) => visitor.visit_borrowed_str(text),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn read_boolean<'de, V: Visitor<'de>>(&'de self, visitor: V) -> Result<V::Value, Error> {
+        match &self.value {
+            Value::Boolean(value) => visitor.visit_bool(*value),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn read_integer<'de, V: Visitor<'de>>(&'de self, visitor: V) -> Result<V::Value, Error> {
+        match &self.value {
+            Value::Integer(number) => visitor.visit_i64(*number),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn read_number<'de, V: Visitor<'de>>(&'de self, visitor: V) -> Result<V::Value, Error> {
+        match &self.value {
             Value::Integer(number) => visitor.visit_i64(*number),
             Value::Float(number) => visitor.visit_f64(*number),
-            Value::Boolean(value) => visitor.visit_bool(*value),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn read_list<'de, V: Visitor<'de>>(&'de self, visitor: V) -> Result<V::Value, Error> {
+        match &self.value {
             Value::List(nodes) => {
                 let mut left = SeqDeserializer::new(nodes.iter());
                 visitor.visit_seq(&mut left).and_then(|value| left.end().map(|()| value))
             }
-            Value::Table(entries) => {
-                visitor.visit_map(MapDeserializer::new(entries.iter().map(|entry| (Key(entry), &entry.node))))
-            }
-        };
-        result.map_err(|error| error.place_if_none(&self.place))
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+
+    fn read_table<'de, V: Visitor<'de>>(&'de self, visitor: V) -> Result<V::Value, Error> {
+        match &self.value {
+            Value::Table(entries) => visitor.visit_map(Entries::new(entries)),
+            _ => Err(self.wrong(&visitor)),
+        }
+    }
+}
+
+/// Generates methods of a [`Deserializer`] that all read a value by the method `$by`.
+macro_rules! read_by {
+    ($by:ident: $($method:ident)*) => { $(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            self.$by(visitor).map_err(|error| error.place_if_none(&self.place))
+        }
+    )* };
+}
+
+impl<'de> Deserializer<'de> for &'de Node {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match &self.value {
+            Value::Text(_) => self.deserialize_str(visitor),
+            Value::Integer(_) => self.deserialize_i64(visitor),
+            Value::Float(_) => self.deserialize_f64(visitor),
+            Value::Boolean(_) => self.deserialize_bool(visitor),
+            Value::List(_) => self.deserialize_seq(visitor),
+            Value::Table(_) => self.deserialize_map(visitor),
+        }
+    }
+
+    read_by!(read_text: deserialize_str deserialize_string);
+    read_by!(read_boolean: deserialize_bool);
+    read_by!(read_integer: deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64);
+    read_by!(read_integer: deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64);
+    read_by!(read_number: deserialize_f32 deserialize_f64);
+    read_by!(read_list: deserialize_seq);
+    read_by!(read_table: deserialize_map);
+
+    fn deserialize_tuple<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Error> {
+        self.deserialize_seq(visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.deserialize_map(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -56,9 +146,9 @@ impl<'de> Deserializer<'de> for &'de Node {
     ) -> Result<V::Value, Error> {
         let result = match &self.value {
             Value::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
-            Value::Table(entries) if entries.len() == 1 => visitor.visit_enum(de::value::MapAccessDeserializer::new(
-                MapDeserializer::new(entries.iter().map(|entry| (Key(entry), &entry.node))),
-            )),
+            Value::Table(entries) if entries.len() == 1 => {
+                visitor.visit_enum(MapAccessDeserializer::new(Entries::new(entries)))
+            }
             other => {
                 let known = variants.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
                 Err(de::Error::custom(format!("expected one of {known}, found {other}")))
@@ -68,8 +158,38 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     serde::forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit
-        unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        i128 u128 char bytes byte_buf unit unit_struct tuple_struct identifier ignored_any
+    }
+}
+
+/// The entries of a table, as serde reads them.
+struct Entries<'n> {
+    left: slice::Iter<'n, Entry>,
+    /// The value of the key that was read last.
+    value: Option<&'n Node>,
+}
+
+impl<'n> Entries<'n> {
+    fn new(entries: &'n [Entry]) -> Self {
+        Self { left: entries.iter(), value: None }
+    }
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+        let entry = self.left.next();
+        self.value = entry.map(|entry| &entry.node);
+        entry.map(|entry| seed.deserialize(Key(entry))).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        seed.deserialize(self.value.take().expect("the key was read before"))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left.len())
     }
 }
 
@@ -83,14 +203,6 @@ impl<'de> IntoDeserializer<'de, Error> for &'de Node {
 
 /// A key of a table, as serde reads it. If serde does not know the key, the error states the place of the key.
 struct Key<'n>(&'n Entry);
-
-impl<'de> IntoDeserializer<'de, Error> for Key<'de> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
-    }
-}
 
 impl<'de> Deserializer<'de> for Key<'de> {
     type Error = Error;
@@ -165,6 +277,12 @@ mod tests {
         };
         assert_eq!(wrong("seek_ns = \"fast\""), "m.toml:3: expected a whole number, 0 or more, found \"fast\"");
         assert_eq!(wrong("seek_ns = -1"), "m.toml:3: expected a whole number, 0 or more, found -1");
+        assert_eq!(wrong("seek_ns = []"), "m.toml:3: expected a whole number, 0 or more, found a list");
+        assert_eq!(
+            read::<Machine>("disk = [[\"sda\", 6000, 4]]\n").unwrap_err(),
+            "m.toml:1: expected a table, found a list",
+            "values have no order"
+        );
         assert_eq!(wrong("seek_ns = 1\nchannels = 300"), "m.toml:4: expected a whole number from 0 to 255, found 300");
     }
 }

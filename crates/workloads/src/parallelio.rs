@@ -391,9 +391,12 @@ fn serve<S: System>(
     // Progress counts the operations of all rounds.
     let progress = &system.given().progress;
     let before = progress.operations();
+    let mut draw = || (rng.below(sizes.items) as usize, rng.below(100) < 33);
+    let mut next = draw();
     while system.now() < end && !system.is_killed() {
-        let item = rng.below(sizes.items) as usize;
-        let is_set = rng.below(100) < 33;
+        let (item, is_set) = std::mem::replace(&mut next, draw());
+        // A set meanwhile may give the item another chunk. This is rare, and only costs time.
+        system.expect_touch(&memory, chunk_pages(u64::from(chunks[next.0])).start);
         system.compute(times.operation);
         if is_set {
             system.touch(&memory, chunk_pages(u64::from(free)), true)?;

@@ -20,7 +20,7 @@ mod records;
 use crate::backend::Backend;
 use crate::job::{Failure, Inside, Job, NamedJob, Outcome, Runnable};
 use crate::load::{Body, Load, Needs};
-use catalogue::ground::GroundOptions;
+use catalogue::ground::{Ground, GroundOptions};
 use computer::sys;
 use folder::Folder;
 use ground::RealGround;
@@ -35,6 +35,8 @@ use workloads::workload::{Measurements, Resources};
 
 /// Runs jobs of the grounds `host` and `linux`, each job in a process of its own.
 impl<R: RealGround> Backend for R {
+    const GROUND: Ground = <R as RealGround>::GROUND;
+
     type System = R::System;
 
     fn running_kernel() -> Option<String> {

@@ -762,6 +762,11 @@ impl System for SimSystem {
     }
 
     #[inline]
+    fn expect_touch(&self, region: &Arc<Region<Sim>>, page: u32) {
+        region.prefetch_entry(page);
+    }
+
+    #[inline]
     fn touch_sample(&self, region: &Arc<Region<Sim>>, page: u32, write: bool, times: u32) -> Result<(), SystemError> {
         self.alive()?;
         self.engine()

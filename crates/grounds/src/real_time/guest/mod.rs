@@ -50,6 +50,8 @@ const FIRST_WITH_GENERATIONS: versions::Version = (6, 1);
 pub struct Guest;
 
 impl Backend for Guest {
+    const GROUND: Ground = Ground::Guest;
+
     type System = LinuxSystem;
 
     fn fitting_kernels(place: &GroundOptions) -> Vec<&'static str> {
