@@ -377,6 +377,7 @@ fn check_each(node: &Node, defaults: &Node) -> Result<(), Error> {
                 let elsewhere = defaults.entries().iter().find(|other| other.node.get(key).is_some());
                 let hint = match elsewhere {
                     Some(other) => format!(": it belongs in [{}]", other.key),
+                    None if AT_TOP.contains(&key.as_str()) => ": it belongs above the first section".to_owned(),
                     None => one_of(key, &keys),
                 };
                 return Err(Error::at(place, format!("unknown key `{key}` in [{section}]{hint}")));
@@ -403,12 +404,15 @@ fn unknown_at_top(key: &str, node: &Node, defaults: &Node, sections: &[&str]) ->
     if matches!(node.value, Value::Table(_)) {
         return format!("unknown section `{key}`{}", one_of(key, sections));
     }
-    let of_top: Vec<&str> = ["base", "about"].into_iter().chain(sections.iter().copied()).collect();
+    let of_top: Vec<&str> = AT_TOP.into_iter().chain(sections.iter().copied()).collect();
     let is_of_top = meant(key, &keys).is_none() && placed::nearest(key, of_top.iter().copied()).is_some();
     let words = if is_of_top { String::new() } else { hint(key, &keys) };
     let words = if words.is_empty() { one_of(key, &of_top) } else { words };
     format!("unknown key `{key}`{words}")
 }
+
+/// The keys of a kernel file that belong to no section.
+const AT_TOP: [&str; 2] = ["base", "about"];
 
 /// Folders of /proc/sys with which the name of a sysctl may begin.
 const SYSCTL_FOLDERS: [&str; 1] = ["vm"];
@@ -581,6 +585,10 @@ mod tests {
         assert_eq!(
             wrong("[reclaim]\nswappiness = 1"),
             "mine.toml:2: unknown key `swappiness` in [reclaim]: it belongs in [lru]"
+        );
+        assert_eq!(
+            wrong("[lru]\nabout = \"mine\""),
+            "mine.toml:2: unknown key `about` in [lru]: it belongs above the first section"
         );
         assert_eq!(
             wrong("[reclaim]\nkswapd_floor = \"on\""),
