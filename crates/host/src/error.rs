@@ -159,6 +159,9 @@ pub enum ErrorKind {
     Unsupported,
     /// Contents are not what was last written.
     Corrupt,
+    /// Pages must not be written yet, because the log is not durable up to their log numbers
+    /// ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)).
+    LogBehind,
     /// Another program has cut the bytes off the file.
     Truncated,
     /// A page has as many readers as it can have.
@@ -212,6 +215,7 @@ impl Error {
                 IoError::Os(number) => ErrorKind::of_io(&io::Error::from_raw_os_error(*number)),
                 IoError::Truncated => ErrorKind::Truncated,
                 IoError::Checksum => ErrorKind::Corrupt,
+                IoError::LogBehind => ErrorKind::LogBehind,
                 IoError::Device => ErrorKind::Other,
             },
             Self::ReadOnly { .. } => ErrorKind::ReadOnly,
@@ -295,7 +299,7 @@ impl From<Error> for io::Error {
                 IoError::Os(number) => io::Error::from_raw_os_error(*number).kind(),
                 IoError::Truncated => io::ErrorKind::UnexpectedEof,
                 IoError::Checksum => io::ErrorKind::InvalidData,
-                IoError::Device => io::ErrorKind::Other,
+                IoError::Device | IoError::LogBehind => io::ErrorKind::Other,
             },
             Error::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
             Error::OutOfRange { .. }

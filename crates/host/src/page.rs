@@ -186,6 +186,47 @@ impl<'a> PageWrite<'a> {
         Self { engine, bytes: engine.machine().bytes(frame), frame, of: WriteOf::Region }
     }
 
+    /// Raises the page's *log number* (log sequence number) to `number`, for write-ahead logging: from now on the page is
+    /// not written to its file before [`File::note_log_durable`](crate::File::note_log_durable) was called with this
+    /// number or a larger one. The log itself is another file, which the caller writes. A log number is never lowered; it
+    /// ends when the page is cut off its file.
+    ///
+    /// A sync of the file writes all pages that it may write, and fails with
+    /// [`ErrorKind::LogBehind`](crate::ErrorKind::LogBehind) if there are others. Closing the file and shutting the memory
+    /// down do the same, and what could not be written is then lost, as in a crash. Pages that wait for the log stay in
+    /// memory, and the dirty limits do not count them. If they are more than the number of dirty pages at which throttling
+    /// begins, writes to the file wait for a second, and then fail with the same error.
+    ///
+    /// # Panics
+    /// When the page belongs to a region.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("tree");
+    /// use highwater::{ErrorKind, Memory};
+    ///
+    /// let memory = Memory::builder().size(16 << 20).start()?;
+    /// let tree = memory.create(&path)?;
+    /// tree.set_len(4096)?;
+    /// let mut page = tree.page_mut(0)?;
+    /// page[0] = 1;
+    /// page.raise_log_number(7); // the change is in record 7 of the log
+    /// drop(page);
+    /// assert_eq!(tree.sync_data().unwrap_err().kind(), ErrorKind::LogBehind);
+    /// assert_eq!((std::fs::read(&path)?[0], tree.log_wanted()), (0, Some(7)));
+    /// // The log was written and synced up to record 9.
+    /// tree.note_log_durable(9);
+    /// tree.sync_data()?;
+    /// assert_eq!((std::fs::read(&path)?[0], tree.log_wanted()), (1, None));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn raise_log_number(&mut self, number: u64) {
+        match self.of {
+            WriteOf::File(file, _) => self.engine.access().raise_log_number(file, self.frame, number),
+            WriteOf::Region => panic!("a page of a region has no log number"),
+        }
+    }
+
     /// Turns the guard into one for reading. No other thread changes the page in between.
     ///
     /// ```

@@ -118,6 +118,19 @@ impl OwnedPageWrite {
         Self { keeps: Keeps::Region(region), bytes, pinned: PinnedForWrite { frame, bytes: PAGE_BYTES } }
     }
 
+    /// Raises the page's log number, as [`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number) does.
+    ///
+    /// # Panics
+    /// When the page belongs to a region.
+    pub fn raise_log_number(&mut self, number: u64) {
+        match &self.keeps {
+            Keeps::File(file) => {
+                file.engine().access().raise_log_number(file.cached(), self.pinned.frame, number);
+            }
+            Keeps::Region(_) => panic!("a page of a region has no log number"),
+        }
+    }
+
     /// Turns the guard into one for reading. No other thread changes the page in between.
     pub fn downgrade(self) -> OwnedPageRead {
         let this = ManuallyDrop::new(self);

@@ -40,6 +40,8 @@ pub enum IoError {
     Truncated,
     /// The contents of a block that was read are not those that this program last read from the block or wrote to it.
     Checksum,
+    /// The page must not be written yet: the log is not durable up to the record that the page needs.
+    LogBehind,
     /// The operating system reported an error by its number (`errno`).
     Os(i32),
 }
@@ -53,6 +55,7 @@ impl IoError {
             Self::NoSpace => u32::MAX - 1,
             Self::Truncated => u32::MAX - 2,
             Self::Checksum => u32::MAX - 3,
+            Self::LogBehind => u32::MAX - 4,
             Self::Os(number) => number as u32,
         }
     }
@@ -65,6 +68,7 @@ impl IoError {
             c if c == u32::MAX - 1 => Self::NoSpace,
             c if c == u32::MAX - 2 => Self::Truncated,
             c if c == u32::MAX - 3 => Self::Checksum,
+            c if c == u32::MAX - 4 => Self::LogBehind,
             number => Self::Os(number as i32),
         }
     }
@@ -77,6 +81,7 @@ impl fmt::Display for IoError {
             Self::NoSpace => f.write_str("no space left on device"),
             Self::Truncated => f.write_str("the file ended early: somebody else made it shorter"),
             Self::Checksum => f.write_str("the contents are not what was last read or written there"),
+            Self::LogBehind => f.write_str("the log is not durable up to the record that the page needs"),
             Self::Os(number) => write!(f, "{}", std::io::Error::from_raw_os_error(*number)),
         }
     }
@@ -97,7 +102,7 @@ mod tests {
 
     #[test]
     fn errors_survive_their_codes() {
-        let named = [IoError::Device, IoError::NoSpace, IoError::Truncated, IoError::Checksum];
+        let named = [IoError::Device, IoError::NoSpace, IoError::Truncated, IoError::Checksum, IoError::LogBehind];
         for error in named.into_iter().chain([IoError::Os(5), IoError::Os(133)]) {
             assert_eq!(IoError::from_code(error.code()), error);
         }

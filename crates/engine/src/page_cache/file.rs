@@ -1,10 +1,12 @@
 //! A file: the index of its pages in memory, the places of its blocks on the device, and the state of its writeback.
 
 use super::file_index::FileIndex;
+use super::log_order::LogOrder;
 use super::segments::Segments;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// The value for "no block yet". No page has block 0 of the device, because this block belongs to the file system
 /// itself.
@@ -77,6 +79,8 @@ pub struct File<M: Machine> {
     last_failure: AtomicU64,
     /// Pages of the file that could not be written and still have to be.
     pub(crate) failed_pages: FailedPages,
+    /// The log numbers of the pages; empty until a page gets one.
+    pub(crate) log_order: OnceLock<Box<LogOrder<M>>>,
 }
 
 /// The record of a file's *failed pages*: pages that could not be written and stay dirty (see
@@ -152,6 +156,7 @@ impl<M: Machine> File<M> {
             cuts: AtomicU64::new(0),
             failed_writes: AtomicU32::new(0),
             failed_pages: FailedPages::default(),
+            log_order: OnceLock::new(),
             reported: AtomicU32::new(0),
             last_failure: AtomicU64::new(0),
         }

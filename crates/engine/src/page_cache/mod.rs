@@ -64,6 +64,7 @@ pub mod file;
 pub mod file_index;
 pub mod hazard;
 pub mod latch;
+pub(crate) mod log_order;
 pub mod owners;
 mod page_lock;
 pub mod read_state;

@@ -499,6 +499,13 @@ impl<M: Machine> Reclaim<M> {
         if file.is_some() && !self.try_hold_still(frame) {
             return keep();
         }
+        if let Some(file) = &file
+            && let Some(number) = self.log_number_missing(file, frame)
+        {
+            self.hold_for_log(file, frame, number);
+            self.let_change(frame);
+            return keep();
+        }
         descriptor.set(Flags::RECLAIM);
         self.machine.spend(Step::WritePage, 1);
         let written = match &file {

@@ -457,7 +457,7 @@ pub enum Gauge {
     /// `nr_dirty`: dirty file pages.
     NrDirty,
     /// `nr_write_failed`: dirty file pages whose last write failed and that are not being written again
-    /// (`writeback.write_failure`). Linux does not have this gauge.
+    /// (`writeback.write_failure`), or whose writes are put off until the log is durable. Linux does not have this gauge.
     NrWriteFailed,
     /// `nr_writeback`: pages under writeback.
     NrWriteback,

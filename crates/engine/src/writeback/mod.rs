@@ -18,6 +18,7 @@ mod dirty;
 pub mod dirty_limit;
 pub mod flusher;
 pub mod group_limit;
+mod log_order;
 mod stable_pages;
 mod write;
 mod write_failure;

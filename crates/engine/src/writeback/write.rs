@@ -308,6 +308,14 @@ impl<M: Machine> Writeback<M> {
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
             return None;
         }
+        if let Some(number) = self.log_number_missing(file, frame) {
+            self.hold_for_log(file, frame, number);
+            if writer.purpose == Purpose::Retry {
+                // A retry looks at few pages at a time.
+                writer.left = writer.left.saturating_sub(1);
+            }
+            return None;
+        }
         let (first, pages) = (descriptor.index(), self.pages_to_write(file, frame));
         let has_blocks = (first..first + pages).all(|page| self.ensure_block(file, writer, page));
         if !has_blocks {

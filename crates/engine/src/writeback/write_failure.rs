@@ -1,4 +1,5 @@
-//! Pages of files that could not be written and stay dirty (`writeback.write_failure = "keep-dirty"`).
+//! Pages of files that could not be written and stay dirty (`writeback.write_failure = "keep-dirty"`), and pages that
+//! must not be written yet ([`super::log_order`]).
 //!
 //! It is unknown when these pages can be written. So no dirty limit counts them, reclaim ignores them, and the flusher
 //! keeps them apart. At intervals, the flusher tries to write a few such pages of each file. A success shows that other
@@ -89,16 +90,30 @@ impl<M: Machine> Writeback<M> {
         if failed_before && was_written {
             self.add_retried(file, frame, -1);
         }
-        self.for_each_index(frame, |index| {
-            file.index.set_tag(index, Tag::WriteFailed);
-            file.index.clear_tag(index, Tag::Dirty);
-        });
+        self.tag_write_failed(file, frame);
         // The failure is noted after the tags are set, so that a sync that has not found the page learns of the
         // failure. It is noted before the page is counted, so that a refused writer learns the reason.
         file.note_write_error(index, error);
         if !failed_before || was_written {
             self.add_write_failed(file, frame, 1);
         }
+    }
+
+    /// Treats a dirty page like one whose write failed, but records no error. The caller has locked the page, which is not
+    /// under writeback.
+    pub(super) fn keep_apart(&self, file: &File<M>, frame: FrameNumber) {
+        let was_apart = self.frames[frame].test_set(Flags::WRITE_FAILED);
+        self.tag_write_failed(file, frame);
+        if !was_apart {
+            self.add_write_failed(file, frame, 1);
+        }
+    }
+
+    fn tag_write_failed(&self, file: &File<M>, frame: FrameNumber) {
+        self.for_each_index(frame, |index| {
+            file.index.set_tag(index, Tag::WriteFailed);
+            file.index.clear_tag(index, Tag::Dirty);
+        });
     }
 
     /// Counts the write that begins for a locked page as a retry, if the page's last write failed. Otherwise does
@@ -116,11 +131,16 @@ impl<M: Machine> Writeback<M> {
     pub(super) fn end_good_retry(&self, file: &File<M>, frame: FrameNumber) {
         if self.frames[frame].test_clear(Flags::WRITE_FAILED) {
             self.add_retried(file, frame, -1);
-            let backing = self.backing(file.backing);
-            file.failed_pages.has_recovered.store(true, Release);
-            if !backing.failed_files.has_recovered.swap(true, AcqRel) {
-                self.machine.wake(&backing.flusher);
-            }
+            self.note_recovery(file);
+        }
+    }
+
+    /// Records that more of a file's pages may be written than before, and wakes the flusher to try it.
+    pub(super) fn note_recovery(&self, file: &File<M>) {
+        let backing = self.backing(file.backing);
+        file.failed_pages.has_recovered.store(true, Release);
+        if !backing.failed_files.has_recovered.swap(true, AcqRel) {
+            self.machine.wake(&backing.flusher);
         }
     }
 
@@ -140,7 +160,7 @@ impl<M: Machine> Writeback<M> {
     pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<file::WriteFailure> {
         let is_refused =
             file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run();
-        is_refused.then(|| file.last_failure())
+        is_refused.then(|| self.first_held(file).unwrap_or_else(|| file.last_failure()))
     }
 
     /// Retries pages whose write failed, in all files of a device. Does so only if the time of the next attempt has

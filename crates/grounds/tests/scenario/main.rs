@@ -33,6 +33,7 @@ mod khugepaged;
 mod killer;
 mod kswapd;
 mod lent;
+mod log_order;
 mod lruvec;
 mod map;
 mod modern;

@@ -5,6 +5,7 @@
 //! traits of the standard library. In `rounds`, threads that sync a file at the same time share a commit.
 
 mod handle;
+mod log_order;
 mod open_file;
 mod options;
 mod pages;

@@ -136,7 +136,8 @@ impl OpenFile {
         }
         let failed_before = self.cached.failed_writes();
         self.write_dirty_pages(shared);
-        let failure = self.cached.write_error_since(&self.told, failed_before)?;
+        let failed = self.cached.write_error_since(&self.told, failed_before);
+        let failure = failed.or_else(|| shared.engine.access().first_held(&self.cached))?;
         let offset = u64::from(failure.page) * PAGE_BYTES as u64;
         Some(Error::Write { path: self.path.clone(), offset, source: failure.source })
     }

@@ -131,6 +131,7 @@ impl File {
         if let Some(Err(source)) = synced {
             return Err(Error::File { path: open.path.to_path_buf(), doing, source });
         }
+        let failed = failed.or_else(|| self.engine.access().first_held(cached));
         failed.map_or(Ok(()), |failure| {
             let offset = u64::from(failure.page) * PAGE_BYTES as u64;
             Err(Error::Write { path: open.path.clone(), offset, source: failure.source })

@@ -1,0 +1,67 @@
+//! The order in which the pages of a file and the records of a log become durable (write-ahead logging).
+//!
+//! An application gives a page the number of the log record that describes the page's last change, its *log number*
+//! (log sequence number, LSN). It says from time to time up to which number its log is durable. Writeback writes no page
+//! whose log number is larger (`writeback::log_order`).
+
+use super::segments::Segments;
+use machine::Machine;
+use machine::atomic::{AtomicU64, Ordering};
+
+/// The log numbers of a file's pages, and the number up to which the log is durable. A file has this value from the first
+/// log number on.
+pub(crate) struct LogOrder<M: Machine> {
+    /// The log number of each page, by the page's number in the file; 0 for a page without one. The number belongs to the
+    /// page and not to its frame, so it stays when the page moves to another frame.
+    numbers: Segments<AtomicU64>,
+    /// The log is durable up to this number.
+    durable: AtomicU64,
+    /// The largest log number for which a write of a page was put off.
+    wanted: AtomicU64,
+    /// The queue of tasks that wait until a write is put off.
+    pub(crate) wanted_wait: M::WaitQueue,
+}
+
+impl<M: Machine> LogOrder<M> {
+    pub(crate) fn new(machine: &M) -> Self {
+        Self {
+            numbers: Segments::default(),
+            durable: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            wanted_wait: machine.wait_queue(),
+        }
+    }
+
+    /// Raises the log number of a page to `number`.
+    pub(crate) fn raise(&self, page: u32, number: u64) {
+        self.numbers.get_or_make(page as usize).fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// Removes the log number of a page, because the page leaves the file.
+    pub(crate) fn forget(&self, page: u32) {
+        self.numbers.get(page as usize).inspect(|number| number.store(0, Ordering::Release));
+    }
+
+    /// Returns the log number of a page if the log is not durable up to it; otherwise `None`.
+    pub(crate) fn missing(&self, page: u32) -> Option<u64> {
+        let number = self.numbers.get(page as usize)?.load(Ordering::Acquire);
+        (number > self.durable.load(Ordering::Acquire)).then_some(number)
+    }
+
+    /// Records that the log is durable up to `number`. Returns whether it was not before.
+    pub(crate) fn note_durable(&self, number: u64) -> bool {
+        self.durable.fetch_max(number, Ordering::AcqRel) < number
+    }
+
+    /// Records that a write was put off until the log is durable up to `number`. Returns whether no write had to wait for
+    /// so large a number before.
+    pub(crate) fn want(&self, number: u64) -> bool {
+        self.wanted.fetch_max(number, Ordering::AcqRel) < number
+    }
+
+    /// Returns the largest log number for which a write was put off, if the log is not durable up to it.
+    pub(crate) fn wanted(&self) -> Option<u64> {
+        let wanted = self.wanted.load(Ordering::Acquire);
+        (wanted > self.durable.load(Ordering::Acquire)).then_some(wanted)
+    }
+}

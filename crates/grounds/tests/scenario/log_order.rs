@@ -1,0 +1,149 @@
+//! Write-ahead logging: no page is written before the log is durable up to the page's log number.
+
+use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
+use engine::Task;
+use engine::page_cache::File;
+use engine::writeback::choices::WriteFailure;
+use machine::{IoError, Machine, Nanos};
+use sim::Sim;
+use std::sync::Arc;
+
+/// Kernels that differ in who writes dirty pages under memory pressure: direct reclaim and kswapd, kswapd, the flusher
+/// alone.
+const KERNELS: [&str; 5] = ["2.6.23-rc5", "2.6.37-kanyzone", "mm1-mmotm-20130606", "6.1-classic", "highwater"];
+
+/// Writes pages of a file, each with the log number `number`.
+fn write_with(ground: &Ground, file: &Arc<File<Sim>>, pages: std::ops::Range<u32>, number: u64) {
+    for page in pages {
+        ground.write(file, page..page + 1).unwrap();
+        let access = ground.engine.access();
+        let pinned = access.pin_for_write(&mut Task::user(), file, page).unwrap();
+        access.raise_log_number(file, pinned.frame, number);
+        access.unpin_write(file, pinned);
+    }
+}
+
+/// The log is behind. Neither reclaim, nor the flusher, nor a sync writes the pages, and reads of a file that is twice as
+/// large as memory do not push them out. Once the log is durable, all are written, although nobody syncs the file.
+#[test]
+fn no_page_is_written_before_its_record() {
+    for kernel in KERNELS {
+        let mut plan = Plan { choices: choices_of(kernel), ..Plan::default() };
+        plan.choices.memory.min_free_kbytes = 1024;
+        (plan.choices.writeback.dirty_expire_ms, plan.choices.writeback.dirty_writeback_ms) = (100, 100);
+        plan.run(move |ground| {
+            let (file, other) = (ground.import(200), ground.import(2 * PAGES as u32));
+            let access = ground.engine.access();
+            write_with(ground, &file, 0..200, 7);
+            // Some pages were written with their old contents, before they had a log number.
+            ground.pause_ms(2000);
+            let written = ground.count("nr_written");
+            write_with(ground, &file, 0..200, 8);
+            assert_eq!(ground.count("nr_written"), written, "{kernel}");
+            ground.read(&other, 0..2 * PAGES as u32).unwrap();
+            let held = access.first_held(&file).expect("pages wait for the log");
+            assert_eq!(held.source, IoError::LogBehind);
+            access.write_dirty_pages(&file);
+            access.note_log_durable(&file, 7);
+            ground.pause_ms(2000);
+            assert_eq!(ground.count("nr_written"), written, "{kernel}: the log is durable up to 7 only");
+            assert_eq!((ground.count("nr_write_failed"), access.log_wanted(&file)), (200, Some(8)), "{kernel}");
+            ground.check();
+
+            access.note_log_durable(&file, 8);
+            ground.pause_ms(2000);
+            assert_eq!(ground.count("nr_written"), written + 200, "{kernel}");
+            assert_eq!((ground.count("nr_dirty"), ground.count("nr_write_failed")), (0, 0), "{kernel}");
+            assert_eq!((access.first_held(&file), access.log_wanted(&file)), (None, None), "{kernel}");
+            ground.fsync(&file).unwrap();
+            let stamps = ground.read(&file, 0..200).unwrap();
+            assert!((0..200).all(|page| stamps[page as usize] == stamp(page)), "{kernel}");
+        });
+    }
+}
+
+/// Reclaim alone meets the pages, in kernels where it writes dirty pages of files. It puts their writes off.
+#[test]
+fn reclaim_writes_no_page_before_its_record() {
+    for kernel in &KERNELS[..2] {
+        let mut plan = Plan { choices: choices_of(kernel), with_flusher: false, ..Plan::default() };
+        plan.choices.memory.min_free_kbytes = 1024;
+        plan.run(move |ground| {
+            let (file, other) = (ground.import(300), ground.import(2 * PAGES as u32));
+            write_with(ground, &file, 0..300, 8);
+            ground.read(&other, 0..2 * PAGES as u32).unwrap();
+            assert_eq!(ground.count("nr_written"), 0, "{kernel}");
+            assert!(ground.engine.access().log_wanted(&file) == Some(8), "{kernel}: reclaim has met no page");
+            ground.check();
+        });
+    }
+}
+
+/// A task writes the log as far as it is wanted. Another task writes a file that is four times as large as memory, with a
+/// log number for each page, and is not refused.
+#[test]
+fn a_task_that_writes_the_log_keeps_writers_going() {
+    for kernel in KERNELS {
+        let mut plan = Plan { choices: choices_of(kernel), ..Plan::default() };
+        plan.choices.memory.min_free_kbytes = 1024;
+        plan.run(move |ground| {
+            const NUMBERS: u64 = 4 * PAGES;
+            let file = ground.import(NUMBERS as u32);
+            let logged = file.clone();
+            let log = ground.spawn("log", move |ground| {
+                let access = ground.engine.access();
+                let mut durable = 0;
+                while durable < NUMBERS {
+                    let end = ground.sim.now() + Nanos::from_millis(100);
+                    // A record is durable some time after it was wanted. The log is at the most one batch ahead.
+                    ground.pause_ms(1);
+                    durable = access.wait_for_log_wanted(&logged, end).map_or(durable + 64, |number| number + 64);
+                    access.note_log_durable(&logged, durable);
+                }
+            });
+            for page in 0..NUMBERS as u32 {
+                write_with(ground, &file, page..page + 1, u64::from(page) + 1);
+            }
+            ground.sim.join(log);
+            ground.fsync(&file).unwrap();
+            assert_eq!((ground.count("nr_dirty"), ground.count("nr_write_failed")), (0, 0), "{kernel}");
+            ground.check();
+            let stamps = ground.read(&file, 0..NUMBERS as u32).unwrap();
+            assert!((0..NUMBERS as u32).all(|page| stamps[page as usize] == stamp(page)), "{kernel}");
+        });
+    }
+}
+
+/// Nobody writes the log. A writer of the file is refused when too many pages wait for it; another file is written as
+/// before. Pages that are cut off the file wait no more.
+#[test]
+fn too_many_pages_that_wait_for_the_log_are_refused() {
+    for write_failure in [WriteFailure::KeepDirty, WriteFailure::Forget] {
+        let mut plan = Plan::default();
+        plan.choices.writeback.write_failure = write_failure;
+        plan.run(|ground| {
+            let (file, other) = (ground.import(3000), ground.create());
+            let access = ground.engine.access();
+            let refused = (0..3000).find(|page| {
+                let pinned = match access.pin_for_write(&mut ground.task.borrow_mut(), &file, *page) {
+                    Err(engine::Error::Write { source: IoError::LogBehind, .. }) => return true,
+                    pinned => pinned.unwrap(),
+                };
+                access.raise_log_number(&file, pinned.frame, 1);
+                access.unpin_write(&file, pinned);
+                false
+            });
+            let refused = refused.expect("the log is behind for ever");
+            let began = ground.sim.now();
+            ground.write(&other, 0..2000).unwrap();
+            ground.fsync(&other).unwrap();
+            let took = ground.sim.now().since(began);
+            assert!(took < Nanos::from_secs(5), "{refused} pages wait; 2000 writes of another file took {took}");
+            access.set_length(&mut Task::user(), &file, 0).unwrap();
+            assert_eq!((ground.count("nr_write_failed"), access.first_held(&file)), (0, None));
+            ground.write(&file, 0..100).unwrap();
+            ground.fsync(&file).unwrap();
+            assert_eq!(ground.count("nr_dirty"), 0, "new pages have no log numbers");
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! Tests of write-ahead logging: however a process ends, a page of its tree is on the disk only if the log has the page's
+//! last record.
+
+mod common;
+
+use common::{builder, folder, memory};
+use highwater::{ErrorKind, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+const PAGE: usize = 4096;
+/// The tree is twice as large as the memory.
+const PAGES: u64 = 4096;
+
+/// The environment variable that makes this program the process to be killed: the way in which the log is written, a
+/// space, and the folder.
+const VICTIM: &str = "HIGHWATER_LOG_ORDER_VICTIM";
+
+fn kills() -> u64 {
+    env::var("HIGHWATER_KILLS").map_or(3, |kills| kills.parse().expect("HIGHWATER_KILLS is a number"))
+}
+
+/// Changes pages of the tree. Each change has a record, the number of its page, in the list `records`. The page gets the
+/// number of the record, both as its contents and as its log number.
+fn change_pages(tree: &File, records: &Mutex<Vec<u64>>, mut random: u64) -> ! {
+    loop {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let mut page = tree.page_mut(random % PAGES).unwrap();
+        let number = {
+            let mut records = records.lock().unwrap();
+            records.push(random % PAGES);
+            records.len() as u64
+        };
+        page.raise_log_number(number);
+        page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&number.to_le_bytes()));
+    }
+}
+
+/// The main function of the process that the test kills; does nothing in a normal run of the tests.
+#[test]
+fn victim() {
+    let Ok(orders) = env::var(VICTIM) else { return };
+    let (how, folder) = orders.split_once(' ').expect("the folder follows");
+    let memory = builder().start().unwrap();
+    let tree = memory.create(Path::new(folder).join("tree")).unwrap();
+    tree.set_len(PAGES * PAGE as u64).unwrap();
+    let log = fs::File::create(Path::new(folder).join("log")).unwrap();
+    let records = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        (1..3).for_each(|seed| {
+            _ = scope.spawn({
+                let (tree, records) = (&tree, &records);
+                move || change_pages(tree, records, seed)
+            })
+        });
+        let mut durable = 0;
+        loop {
+            let wanted = tree.wait_for_log_wanted(Duration::from_secs(1));
+            let Some(wanted) = wanted else { continue };
+            if how == "wrong" {
+                tree.note_log_durable(wanted);
+                thread::sleep(Duration::from_millis(20));
+            }
+            let bytes: Vec<u8> =
+                records.lock().unwrap()[durable..wanted as usize].iter().flat_map(|page| page.to_le_bytes()).collect();
+            (&log).write_all(&bytes).unwrap();
+            log.sync_data().unwrap();
+            durable = wanted as usize;
+            tree.note_log_durable(wanted);
+            println!("durable {durable}");
+        }
+    });
+}
+
+/// Kills a process that changes pages, and returns the number of pages on the disk that have a record, and the number of
+/// those whose record is not in the log.
+fn kill_one(how: &str, round: u64) -> [u64; 2] {
+    let folder = folder();
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "victim", "--nocapture", "--test-threads=1"])
+        .env(VICTIM, format!("{how} {}", folder.path().display()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let begun = lines.by_ref().filter(|line| line.contains("durable")).nth(2 + (round % 7) as usize);
+    assert!(begun.is_some(), "the process changes pages");
+    thread::sleep(Duration::from_millis(round * 13 % 50));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let log = fs::read(folder.path().join("log")).unwrap();
+    let tree = fs::File::open(folder.path().join("tree")).unwrap();
+    let (mut written, mut wrong) = (0, 0);
+    for page in 0..PAGES {
+        let mut bytes = [0; PAGE];
+        tree.read_exact_at(&mut bytes, page * PAGE as u64).unwrap();
+        let number = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        assert!(bytes.chunks_exact(8).all(|word| word == &bytes[..8]), "page {page} is torn");
+        let Some(record) = number.checked_sub(1) else { continue };
+        written += 1;
+        let found = log.get(record as usize * 8..record as usize * 8 + 8);
+        wrong += u64::from(found != Some(&page.to_le_bytes()[..]));
+    }
+    [written, wrong]
+}
+
+/// The process is killed 3 times, or as often as `HIGHWATER_KILLS` says.
+#[test]
+fn no_page_is_on_the_disk_before_its_record() {
+    let mut written = 0;
+    for round in 0..kills() {
+        let [found, wrong] = kill_one("right", round);
+        assert_eq!(wrong, 0, "round {round}: of {found} pages on the disk");
+        written += found;
+    }
+    assert!(written > 100 * kills(), "{written} pages were on the disk");
+}
+
+/// A program that says too early that its log is durable is found out by the same check.
+#[test]
+fn a_log_that_is_behind_its_word_is_found_out() {
+    let wrong: u64 = (0..4).map(|round| kill_one("wrong", round)[1]).sum();
+    assert!(wrong > 0, "each page on the disk had its record");
+}
+
+/// Nobody writes the log. A thread that changes pages is refused after some time, and a sync fails. Other files are
+/// written as before. After the log has caught up, everything is written.
+#[test]
+fn writers_are_refused_while_the_log_is_behind() {
+    let folder = folder();
+    let memory = memory();
+    let (tree, other) =
+        (memory.create(folder.path().join("tree")).unwrap(), memory.create(folder.path().join("other")).unwrap());
+    tree.set_len(PAGES * PAGE as u64).unwrap();
+    let began = Instant::now();
+    let refused = (0..PAGES).find_map(|page| match tree.page_mut(page) {
+        Ok(mut guard) => {
+            guard.fill(1);
+            guard.raise_log_number(page + 1);
+            None
+        }
+        Err(error) => Some((page, error)),
+    });
+    let (refused, error) = refused.expect("memory is smaller than the file");
+    assert_eq!(error.kind(), ErrorKind::LogBehind, "{error}");
+    assert!(began.elapsed() < Duration::from_secs(30));
+    assert!(error.to_string().contains("the log is not durable"), "{error}");
+    other.write_all_at(&[2; 1 << 20], 0).unwrap();
+    other.sync_data().unwrap();
+    assert_eq!(tree.sync_data().unwrap_err().kind(), ErrorKind::LogBehind);
+    assert_eq!(tree.sync_range(0..4096).unwrap_err().kind(), ErrorKind::LogBehind);
+    assert_eq!(fs::read(folder.path().join("tree")).unwrap().iter().map(|byte| u64::from(*byte)).sum::<u64>(), 0);
+    tree.note_log_durable(refused / 2);
+    assert_eq!(tree.sync_data().unwrap_err().kind(), ErrorKind::LogBehind);
+    tree.note_log_durable(refused);
+    tree.sync_data().unwrap();
+    assert_eq!(memory.vmstat().get("nr_write_failed"), 0);
+    let found = fs::read(folder.path().join("tree")).unwrap();
+    assert_eq!(found.iter().map(|byte| u64::from(*byte)).sum::<u64>(), refused * PAGE as u64);
+    // What waits for the log when the file is closed is lost, as in a crash, and the error says so.
+    tree.page_mut(refused).unwrap().fill(3);
+    let mut page = tree.page_mut(refused).unwrap();
+    page.fill(4);
+    page.raise_log_number(PAGES + 1);
+    drop(page);
+    assert_eq!(tree.close().unwrap_err().kind(), ErrorKind::LogBehind);
+    assert!(fs::read(folder.path().join("tree")).unwrap()[refused as usize * PAGE] < 4);
+    memory.shutdown().unwrap();
+}
