@@ -28,7 +28,7 @@ impl File {
     /// # let folder = tempfile::tempdir()?;
     /// let memory = highwater::Memory::builder().size(16 << 20).start()?;
     /// let tree = memory.create(folder.path().join("tree"))?;
-    /// std::thread::scope(|scope| {
+    /// std::thread::scope(|scope| -> Result<(), highwater::Error> {
     ///     scope.spawn(|| {
     ///         if let Some(number) = tree.wait_for_log_wanted(Duration::from_secs(10)) {
     ///             // Here the log is written and synced up to the record `number`.
@@ -40,9 +40,8 @@ impl File {
     ///     // The first sync finds that the log is behind, which wakes the other thread.
     ///     while tree.sync_data().is_err() {}
     ///     Ok(())
-    /// })
-    /// # .map_err(|error: highwater::Error| error.into())
-    /// # as Result<(), Box<dyn std::error::Error>>
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn wait_for_log_wanted(&self, time: Duration) -> Option<u64> {
