@@ -222,7 +222,7 @@ impl<'a> PageWrite<'a> {
     /// ```
     pub fn raise_log_number(&mut self, number: u64) {
         match self.of {
-            WriteOf::File(file, _) => self.engine.access().raise_log_number(file, self.frame, number),
+            WriteOf::File(file, _) => self.engine.access().raise_log_number_in(file, self.frame, number),
             WriteOf::Region => panic!("a page of a region has no log number"),
         }
     }

@@ -125,7 +125,7 @@ impl OwnedPageWrite {
     pub fn raise_log_number(&mut self, number: u64) {
         match &self.keeps {
             Keeps::File(file) => {
-                file.engine().access().raise_log_number(file.cached(), self.pinned.frame, number);
+                file.engine().access().raise_log_number_in(file.cached(), self.pinned.frame, number);
             }
             Keeps::Region(_) => panic!("a page of a region has no log number"),
         }

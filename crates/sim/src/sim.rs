@@ -435,6 +435,13 @@ impl Sim {
         self.0.devices[device.index()].disk.borrow().statistics(self.now())
     }
 
+    /// Returns whether a block of a device has the stamp `stamp` (the first eight bytes of a page), or a write in flight
+    /// carries the stamp to it.
+    #[must_use]
+    pub fn has_stamp(&self, device: DeviceId, block: u64, stamp: [u8; 8]) -> bool {
+        self.0.devices[device.index()].stamps.borrow().has(block, stamp)
+    }
+
     /// Returns the size of a device in blocks.
     #[must_use]
     pub fn capacity_blocks(&self, device: DeviceId) -> u64 {

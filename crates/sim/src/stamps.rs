@@ -68,6 +68,15 @@ impl BlockStamps {
         self.under_way.entry(request.block).or_default().push_back(carried);
     }
 
+    /// Returns whether a block has the stamp `stamp`, or a write in flight carries the stamp to it.
+    pub(crate) fn has(&self, block: u64, stamp: [u8; STAMP_BYTES]) -> bool {
+        let is_carried = |(first, writes): (&u64, &VecDeque<Vec<_>>)| {
+            let at = (block - first) as usize;
+            writes.iter().any(|carried: &Vec<[u8; STAMP_BYTES]>| carried.get(at) == Some(&stamp))
+        };
+        self.written.get(&block) == Some(&stamp) || self.under_way.range(..=block).any(is_carried)
+    }
+
     /// Records that a request has ended. If it succeeded, stores the stamps of a write on the device, or copies the
     /// device's stamps into the frames of a read.
     pub(crate) fn complete(&mut self, frames: &Stamps, request: &Request, is_ok: bool) {

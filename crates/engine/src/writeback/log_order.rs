@@ -14,11 +14,16 @@ use crate::page_cache::{File, Tag};
 use machine::{FrameNumber, IoError, Machine, Nanos};
 
 impl<M: Machine> Writeback<M> {
-    /// Raises the log number of the page in `frame` to `number`: the page is not written before the log is durable up to
-    /// it. The caller has pinned the page for writing, so that no write of the page begins meanwhile.
-    pub fn raise_log_number(&self, file: &File<M>, frame: FrameNumber, number: u64) {
-        let order = file.log_order.get_or_init(|| Box::new(LogOrder::new(&self.machine)));
-        order.raise(self.index_of(frame), number);
+    /// Raises the log number of a page to `number`: the page is not written before the log is durable up to it. The caller
+    /// has pinned the page for writing, so that no write of the page begins meanwhile; or it has not changed the page yet.
+    /// The page need not be in memory.
+    pub fn raise_log_number(&self, file: &File<M>, page: u32, number: u64) {
+        file.log_order.get_or_init(|| Box::new(LogOrder::new(&self.machine))).raise(page, number);
+    }
+
+    /// Raises the log number of the page in `frame`, which the caller has pinned for writing.
+    pub fn raise_log_number_in(&self, file: &File<M>, frame: FrameNumber, number: u64) {
+        self.raise_log_number(file, self.index_of(frame), number);
     }
 
     /// Records that the log is durable up to `number`. Held pages that need no more are written from now on.

@@ -3,13 +3,14 @@
 use super::chance::{log_between, pick};
 use super::drawn::Drawn;
 use super::task::Children;
-use super::{groups, processes};
+use super::{groups, log, processes};
 use catalogue::{embedded, library};
 use engine::Kernel;
 use engine::kernel::choice::{self, Choice};
 use engine::memory::{LOCAL_DISTANCE, Layout, NodeLayout, ZoneKind, ZoneLayout};
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
+use engine::writeback::choices::StablePages;
 use machine::{DeviceId, Nanos, Operation};
 use sim::disk::config::{
     CfqConfig, DeadlineConfig, ElevatorConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig, SyncArrival,
@@ -92,6 +93,8 @@ pub(super) struct World {
     pub has_processes: bool,
     /// `true` if tasks that use memory of their own fork it, and use the copies.
     pub has_forks: bool,
+    /// What [`log::draw`] has drawn.
+    log_every: Option<Nanos>,
     pub kernel: Kernel,
     pub tasks: Vec<TaskPlan>,
     /// Number of shared files and regions.
@@ -144,6 +147,7 @@ impl World {
             has_groups: groups::draw(seed, workload.is_some()),
             has_processes: processes::draw(seed, workload.is_some()),
             has_forks: Children::draw(seed, workload.is_some()),
+            log_every: log::draw(seed, workload.is_some()),
             kernel: draw_kernel(rng),
             tasks,
             shared: 1 + rng.below(3),
@@ -160,6 +164,12 @@ impl World {
             _ => 0,
         };
         Nanos(self.step_ns + delay)
+    }
+
+    /// Returns the interval at which the log of all writes to files becomes durable; `None` if writes are not logged. They
+    /// are only logged with kernels that do not change a page while it is being written.
+    pub fn log_every(&self) -> Option<Nanos> {
+        self.log_every.filter(|_| !matches!(self.kernel.choices.writeback.stable_pages, StablePages::No))
     }
 
     pub fn layout(&self) -> Layout {
@@ -472,6 +482,9 @@ impl fmt::Display for World {
         }
         if let Some(interval) = self.compacts_every {
             write!(f, "; compacts every {interval}")?;
+        }
+        if let Some(interval) = self.log_every() {
+            write!(f, "; log every {interval}")?;
         }
         write!(f, "; {} shared; tasks", self.shared)?;
         for TaskPlan { role, budget_pages, size_pages, killed_at } in &self.tasks {

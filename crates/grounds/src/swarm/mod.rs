@@ -16,6 +16,7 @@ mod conditions;
 mod draw;
 mod drawn;
 mod groups;
+mod log;
 mod processes;
 mod store;
 mod task;
@@ -84,6 +85,8 @@ struct Shared {
     groups: groups::Tree,
     /// The task of each process; `None` in a world without processes.
     processes: Option<processes::Tasks>,
+    /// The log of the writes to files; `None` in a world without one.
+    log: Option<log::Log>,
     /// Number of operations that failed because memory was exhausted, over all tasks.
     out_of_memory: Rc<Cell<u64>>,
     /// True if the world has used so much CPU time that its tasks must end ([`LATE_PART`]).
@@ -155,6 +158,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
         next_number: Cell::new(1),
         groups: groups::Tree::default(),
         processes: world.has_processes.then(processes::Tasks::default),
+        log: world.log_every().map(|_| log::Log::default()),
         out_of_memory: Rc::default(),
         is_late: Rc::default(),
     });
@@ -193,6 +197,7 @@ struct Plan {
     tasks: Vec<draw::TaskPlan>,
     shared: u64,
     has_forks: bool,
+    log_every: Option<machine::Nanos>,
     faults: Vec<(machine::Nanos, DeviceId, sim::disk::Fault)>,
     compacts_every: Option<machine::Nanos>,
 }
@@ -207,6 +212,7 @@ impl Plan {
             tasks: tasks.clone(),
             shared: *shared,
             has_forks: *has_forks,
+            log_every: world.log_every(),
             faults: faults.clone(),
             compacts_every: *compacts_every,
         }
@@ -238,13 +244,14 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     events.extend(plan.faults.iter().map(|(time, device, fault)| (*time, Event::Fault(*device, fault.clone()))));
     start_events(sim, events);
     start_watchdog(sim, plan, &shared.is_late);
+    let log = plan.log_every.map(|interval| log::start(shared, interval));
     let compactor = plan.compacts_every.map(|interval| start_compactor(shared, interval));
     for worker in workers {
         sim.join(worker);
     }
-    if let Some(compactor) = compactor {
-        sim.kill(compactor);
-        sim.join(compactor);
+    for helper in compactor.into_iter().chain(log) {
+        sim.kill(helper);
+        sim.join(helper);
     }
     if plan.seed == CORRUPTING_SEED {
         let store = shared.common.borrow()[0].clone();
@@ -285,8 +292,8 @@ fn make_common(shared: &Rc<Shared>, plan: &Plan, task: &mut Task, rng: &mut Rng)
         let store = shared.add(what);
         if let What::File(_) = store.what {
             // Writing the last page gives the file its length; the pages before it are a hole.
-            store.write(engine, task, pages - 1, Part::Whole).map_err(|error| error.to_string())?;
-            store.write(engine, task, 0, Part::Whole).map_err(|error| error.to_string())?;
+            store.write(shared, task, pages - 1, Part::Whole).map_err(|error| error.to_string())?;
+            store.write(shared, task, 0, Part::Whole).map_err(|error| error.to_string())?;
         }
         shared.common.borrow_mut().push(store);
     }
@@ -331,7 +338,7 @@ fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
 }
 
 /// Names of tasks that work at intervals.
-const AT_INTERVALS: [&str; 2] = ["compactor", "khugepaged"];
+const AT_INTERVALS: [&str; 3] = ["compactor", "khugepaged", "log"];
 
 /// Starts the watchdog task. Without it, tasks could work for ever in virtual time. If the world uses too much CPU
 /// time, the watchdog sets `is_late`, so that tasks end. If they still do not end, the watchdog stops the world with a

@@ -4,6 +4,7 @@
 //! page's version only grows. A reader knows the last version whose write had succeeded when the read began, and the
 //! last version whose write had begun when the read ended. The version in the stamp must lie between these two.
 
+use super::Shared;
 use engine::anonymous::{MapMode, Region, Sharing};
 use engine::page_cache::File;
 use engine::{Engine, Error, ReadState, Task};
@@ -38,7 +39,7 @@ impl What {
 
     /// Returns the file to which writes to the store go; `None` for anonymous memory and private mappings, whose writes
     /// go to no file.
-    fn file(&self) -> Option<&Arc<File<Sim>>> {
+    pub fn file(&self) -> Option<&Arc<File<Sim>>> {
         match self {
             Self::File(file) => Some(file),
             Self::Mapped(file, region) if is_shared(region) => Some(file),
@@ -159,7 +160,7 @@ impl Store {
 
     /// Writes the part `part` of one page. A page begins with a stamp, which contains a version: a write that covers
     /// the stamp writes the page's next version.
-    pub fn write(&self, engine: &Engine<Sim>, task: &mut Task, page: u32, part: Part) -> Result<(), Error> {
+    pub fn write(&self, shared: &Shared, task: &mut Task, page: u32, part: Part) -> Result<(), Error> {
         let mut buffer = [0; PAGE_BYTES];
         let start = u64::from(page) * PAGE;
         let version = {
@@ -177,7 +178,11 @@ impl Store {
             Part::Stamp => (start, &buffer[..STAMP]),
             Part::Rest => (start + STAMP as u64, &buffer[STAMP..]),
         };
-        self.write_bytes(engine, task, offset, bytes, version % 2 == 1)?;
+        // A mapping changes pages without a call, so writes are logged only of files that are not mapped.
+        if let (What::File(file), Some(log), Part::Whole | Part::Stamp) = (&self.what, &shared.log, part) {
+            log.add(shared, file, page, self.stamp(page, version));
+        }
+        self.write_bytes(&shared.engine, task, offset, bytes, version % 2 == 1)?;
         if part != Part::Rest {
             self.pages.borrow_mut()[page as usize].floor = version;
         }

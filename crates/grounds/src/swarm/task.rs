@@ -7,7 +7,7 @@ use engine::anonymous::{Process, Sharing};
 use engine::memory::Gfp;
 use engine::stat::Gauge;
 use engine::{Error, ReadState, Task};
-use machine::{FrameNumber, Machine, Nanos, Operation, Order};
+use machine::{FrameNumber, IoError, Machine, Nanos, Operation, Order};
 use sim::Rng;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -161,6 +161,7 @@ impl Worker {
                 None
             }
             Err(Error::Killed) if self.shared.sim.is_killed() => None,
+            Err(Error::Write { source: IoError::LogBehind, .. }) if self.shared.log.is_some() => None,
             Err(Error::Read { .. } | Error::SwapRead { .. } | Error::Write { .. }) if self.shared.has_faults => None,
             Err(error) => panic!("nothing failed, but a task was told: {error}"),
         }
@@ -185,7 +186,7 @@ impl Worker {
         let mine = self.number % writers;
         for page in pages.filter(|page| page % writers == mine) {
             let part = self.part();
-            let result = store.write(&self.shared.engine, &mut self.task, page, part);
+            let result = store.write(&self.shared, &mut self.task, page, part);
             if self.expect(result).is_none() {
                 return false;
             }
@@ -318,7 +319,7 @@ impl Worker {
                 let pages = random_range(&mut children.rng, store.pages());
                 for page in pages {
                     let part = if children.rng.below(4) == 0 { Part::Rest } else { Part::Stamp };
-                    let result = store.write(&self.shared.engine, &mut self.task, page, part);
+                    let result = store.write(&self.shared, &mut self.task, page, part);
                     if self.expect(result).is_none() {
                         break;
                     }

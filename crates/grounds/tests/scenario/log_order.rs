@@ -18,7 +18,7 @@ fn write_with(ground: &Ground, file: &Arc<File<Sim>>, pages: std::ops::Range<u32
         ground.write(file, page..page + 1).unwrap();
         let access = ground.engine.access();
         let pinned = access.pin_for_write(&mut Task::user(), file, page).unwrap();
-        access.raise_log_number(file, pinned.frame, number);
+        access.raise_log_number(file, page, number);
         access.unpin_write(file, pinned);
     }
 }
@@ -129,7 +129,7 @@ fn too_many_pages_that_wait_for_the_log_are_refused() {
                     Err(engine::Error::Write { source: IoError::LogBehind, .. }) => return true,
                     pinned => pinned.unwrap(),
                 };
-                access.raise_log_number(&file, pinned.frame, 1);
+                access.raise_log_number(&file, *page, 1);
                 access.unpin_write(&file, pinned);
                 false
             });

@@ -1,0 +1,87 @@
+//! Write-ahead logging in a random world: each write of a whole file has a record in a log, and gives its page the
+//! record's number. The log becomes durable from time to time. Before it does, no stamp of a later record may be on a disk.
+
+use super::Shared;
+use super::chance::log_between;
+use engine::page_cache::File;
+use machine::{Machine, Nanos};
+use sim::{Rng, Sim, TaskId};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Draws whether the writes of a world are logged, and the interval at which the log becomes durable. Returns `None` if
+/// they are not, or if the world runs a workload. The draw has its own random stream, so that it does not change the other
+/// properties of worlds.
+pub(super) fn draw(seed: u64, is_workload: bool) -> Option<Nanos> {
+    let mut rng = Rng::new(seed, u64::MAX - 36);
+    let is_logged = rng.below(4) == 0 && !is_workload;
+    is_logged.then(|| Nanos(log_between(&mut rng, 20_000, 200_000_000)))
+}
+
+/// A record of the log that is not durable yet: the stamp that a page of a file is about to get.
+struct Record {
+    file: Arc<File<Sim>>,
+    page: u32,
+    stamp: [u8; 8],
+}
+
+/// The log of a world.
+#[derive(Default)]
+pub(super) struct Log {
+    /// The records that are not durable, the oldest first.
+    records: RefCell<VecDeque<Record>>,
+    durable: Cell<u64>,
+}
+
+impl Log {
+    /// Adds a record: page `page` of `file` is about to get the stamp `stamp`. Gives the page the record's number.
+    pub fn add(&self, shared: &Shared, file: &Arc<File<Sim>>, page: u32, stamp: u64) {
+        let mut records = self.records.borrow_mut();
+        records.push_back(Record { file: file.clone(), page, stamp: stamp.to_le_bytes() });
+        shared.engine.access().raise_log_number(file, page, self.durable.get() + records.len() as u64);
+    }
+
+    /// Checks that no stamp of a record that is not durable is on its disk, or on the way there.
+    ///
+    /// # Panics
+    /// When one is.
+    fn check(&self, sim: &Sim) {
+        for (n, Record { file, page, stamp }) in (1..).zip(self.records.borrow().iter()) {
+            let is_early = file.block(*page).is_some_and(|block| sim.has_stamp(file.device, block, *stamp));
+            let (number, durable) = (self.durable.get() + n, self.durable.get());
+            assert!(
+                !is_early,
+                "page {page} of file {} was written before record {number}; durable: {durable}",
+                file.id
+            );
+        }
+    }
+
+    /// Makes all records durable that exist, and tells the engine.
+    fn make_durable(&self, shared: &Shared) {
+        let records = self.records.take();
+        self.durable.set(self.durable.get() + records.len() as u64);
+        for store in shared.live.borrow().values() {
+            store.what.file().inspect(|file| shared.engine.access().note_log_durable(file, self.durable.get()));
+        }
+    }
+}
+
+/// Starts the task that makes the log durable, if the world has one. The task ends when it is killed, and makes everything
+/// durable then.
+pub(super) fn start(shared: &Rc<Shared>, interval: Nanos) -> TaskId {
+    let shared = shared.clone();
+    shared.sim.clone().spawn("log", move || {
+        let log = shared.log.as_ref().expect("the world has a log");
+        loop {
+            shared.sim.pause(interval);
+            log.check(&shared.sim);
+            log.make_durable(&shared);
+            if shared.sim.is_killed() {
+                return;
+            }
+        }
+    })
+}
