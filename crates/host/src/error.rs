@@ -49,7 +49,8 @@ pub enum Error {
     },
     /// Pages of a file could not be written to the disk. A sync returns this error if a page could not be written and
     /// the handle has not reported this yet. A write to the file returns it if memory holds too many pages that still
-    /// cannot be written. With the kernel `highwater` (or `writeback.write_failure = "keep-dirty"`), the pages stay in
+    /// cannot be written. If `source` is [`IoError::LogBehind`], the pages must not be written before the log, and each
+    /// sync of such a page returns this error. With the kernel `highwater` (or `writeback.write_failure = "keep-dirty"`), the pages stay in
     /// memory, dirty, and are written again later. Other kernels drop them.
     Write {
         /// Path of the file.
@@ -114,6 +115,9 @@ pub enum Error {
     /// The builder's settings are wrong: for example, the size is too small or too large, or a kernel file has a
     /// mistake.
     Builder(String),
+    /// A page cannot have a log number ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)). The text says
+    /// why.
+    LogNumber(&'static str),
     /// A memory control group cannot be used as asked.
     Group {
         /// The names of the group and its ancestors, the top of the tree first, with slashes between them. The names
@@ -227,6 +231,7 @@ impl Error {
             | Self::Builder(_)
             | Self::Swap(SwapFileError::Size { .. }) => ErrorKind::InvalidInput,
             Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
+            Self::LogNumber(_) => ErrorKind::Unsupported,
             Self::Swap(SwapFileError::Io { source, .. } | SwapFileError::Allocate { source, .. }) => {
                 ErrorKind::of_io(source)
             }
@@ -270,6 +275,7 @@ impl fmt::Display for Error {
             Self::OutOfMemory { state } => f.write_str(state),
             Self::Swap(source) => source.fmt(f),
             Self::Builder(message) => f.write_str(message),
+            Self::LogNumber(why) => write!(f, "a page cannot have a log number: {why}"),
             Self::Group { name, kind } => write!(f, "group {name}: {kind}"),
             Self::LruGen(source) => source.fmt(f),
             Self::System(source) => write!(f, "the system does not grant what is needed: {source}"),
@@ -309,6 +315,7 @@ impl From<Error> for io::Error {
             | Error::Group { .. }
             | Error::LruGen(_)
             | Error::Builder(_) => io::ErrorKind::InvalidInput,
+            Error::LogNumber(_) => io::ErrorKind::Unsupported,
             Error::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
             Error::Swap(SwapFileError::Io { source, .. } | SwapFileError::Allocate { source, .. }) => source.kind(),
             Error::Swap(SwapFileError::Size { .. }) => io::ErrorKind::InvalidInput,

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use crate::error::Error;
 use crate::machine::{HazardPointer, Host};
 use engine::Engine;
 use engine::access::PinnedForWrite;
@@ -14,6 +15,27 @@ use std::sync::Arc;
 
 /// A page of zeroes, for pages of a region that were never written.
 pub(crate) static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+/// The reason why a page of a region has no log number.
+pub(crate) const OF_REGION: &str = "it belongs to a region";
+
+/// Raises the log number of the page of `file` in `frame`, of which the caller has a guard for writing.
+///
+/// # Errors
+/// When the engine's kernel cannot keep the order.
+pub(crate) fn raise_log_number(
+    engine: &Engine<Host>,
+    file: &Cached<Host>,
+    frame: FrameNumber,
+    number: u64,
+) -> Result<(), Error> {
+    let access = engine.access();
+    if !access.keeps_log_order() {
+        return Err(Error::LogNumber("the kernel's `writeback.stable_pages` is `no`"));
+    }
+    access.raise_log_number_in(file, frame, number);
+    Ok(())
+}
 
 /// The owner of a read guard's page: a file or a region. The owner decides how dropping the guard releases the page. If
 /// a hazard pointer holds the page, the pointer is withdrawn instead.
@@ -188,17 +210,18 @@ impl<'a> PageWrite<'a> {
 
     /// Raises the page's *log number* (log sequence number) to `number`, for write-ahead logging: from now on the page is
     /// not written to its file before [`File::note_log_durable`](crate::File::note_log_durable) was called with this
-    /// number or a larger one. The log itself is another file, which the caller writes. A log number is never lowered; it
-    /// ends when the page is cut off its file.
+    /// number or a larger one. The log itself is another file, which the caller writes. A log number is never lowered. It
+    /// ends when the page leaves the file by a truncation or a hole; neither of these waits for the log.
     ///
     /// A sync of the file writes all pages that it may write, and fails with
-    /// [`ErrorKind::LogBehind`](crate::ErrorKind::LogBehind) if there are others. Closing the file and shutting the memory
-    /// down do the same, and what could not be written is then lost, as in a crash. Pages that wait for the log stay in
-    /// memory, and the dirty limits do not count them. If they are more than the number of dirty pages at which throttling
-    /// begins, writes to the file wait for a second, and then fail with the same error.
+    /// [`ErrorKind::LogBehind`](crate::ErrorKind::LogBehind) if it had to put a page off. Closing the file and shutting
+    /// the memory down do the same, and what could not be written is then lost, as in a crash. Pages that wait for the log
+    /// stay in memory, and the dirty limits do not count them. If they are more than the number of dirty pages at which
+    /// throttling begins, writes to the file wait for a second, and then fail with the same error.
     ///
-    /// # Panics
-    /// When the page belongs to a region.
+    /// # Errors
+    /// When the memory's kernel changes pages while they are being written (`writeback.stable_pages = "no"`, as in all
+    /// built-in kernels but `highwater`), or the page belongs to a region.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -209,8 +232,8 @@ impl<'a> PageWrite<'a> {
     /// let tree = memory.create(&path)?;
     /// tree.set_len(4096)?;
     /// let mut page = tree.page_mut(0)?;
+    /// page.raise_log_number(7)?; // the change is in record 7 of the log
     /// page[0] = 1;
-    /// page.raise_log_number(7); // the change is in record 7 of the log
     /// drop(page);
     /// assert_eq!(tree.sync_data().unwrap_err().kind(), ErrorKind::LogBehind);
     /// assert_eq!((std::fs::read(&path)?[0], tree.log_wanted()), (0, Some(7)));
@@ -220,10 +243,10 @@ impl<'a> PageWrite<'a> {
     /// assert_eq!((std::fs::read(&path)?[0], tree.log_wanted()), (1, None));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn raise_log_number(&mut self, number: u64) {
+    pub fn raise_log_number(&mut self, number: u64) -> Result<(), Error> {
         match self.of {
-            WriteOf::File(file, _) => self.engine.access().raise_log_number_in(file, self.frame, number),
-            WriteOf::Region => panic!("a page of a region has no log number"),
+            WriteOf::File(file, _) => raise_log_number(self.engine, file, self.frame, number),
+            WriteOf::Region => Err(Error::LogNumber(OF_REGION)),
         }
     }
 

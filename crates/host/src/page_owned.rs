@@ -3,9 +3,10 @@
 
 #![allow(unsafe_code)]
 
+use crate::error::Error;
 use crate::file::File;
 use crate::machine::Host;
-use crate::page::{ReadOf, ZEROES, give_back};
+use crate::page::{OF_REGION, ReadOf, ZEROES, give_back, raise_log_number};
 use crate::region::Region;
 use engine::Engine;
 use engine::access::PinnedForWrite;
@@ -120,14 +121,12 @@ impl OwnedPageWrite {
 
     /// Raises the page's log number, as [`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number) does.
     ///
-    /// # Panics
-    /// When the page belongs to a region.
-    pub fn raise_log_number(&mut self, number: u64) {
+    /// # Errors
+    /// As there.
+    pub fn raise_log_number(&mut self, number: u64) -> Result<(), Error> {
         match &self.keeps {
-            Keeps::File(file) => {
-                file.engine().access().raise_log_number_in(file.cached(), self.pinned.frame, number);
-            }
-            Keeps::Region(_) => panic!("a page of a region has no log number"),
+            Keeps::File(file) => raise_log_number(file.engine(), file.cached(), self.pinned.frame, number),
+            Keeps::Region(_) => Err(Error::LogNumber(OF_REGION)),
         }
     }
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -38,7 +39,7 @@ fn change_pages(tree: &File, records: &Mutex<Vec<u64>>, mut random: u64) -> ! {
             records.push(random % PAGES);
             records.len() as u64
         };
-        page.raise_log_number(number);
+        page.raise_log_number(number).unwrap();
         page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&number.to_le_bytes()));
     }
 }
@@ -143,7 +144,7 @@ fn writers_are_refused_while_the_log_is_behind() {
     let refused = (0..PAGES).find_map(|page| match tree.page_mut(page) {
         Ok(mut guard) => {
             guard.fill(1);
-            guard.raise_log_number(page + 1);
+            guard.raise_log_number(page + 1).unwrap();
             None
         }
         Err(error) => Some((page, error)),
@@ -168,9 +169,65 @@ fn writers_are_refused_while_the_log_is_behind() {
     tree.page_mut(refused).unwrap().fill(3);
     let mut page = tree.page_mut(refused).unwrap();
     page.fill(4);
-    page.raise_log_number(PAGES + 1);
+    page.raise_log_number(PAGES + 1).unwrap();
     drop(page);
     assert_eq!(tree.close().unwrap_err().kind(), ErrorKind::LogBehind);
     assert!(fs::read(folder.path().join("tree")).unwrap()[refused as usize * PAGE] < 4);
     memory.shutdown().unwrap();
+}
+
+/// A thread answers each request for the log at once. A sync that returns without an error has written every page.
+#[test]
+fn a_sync_that_succeeds_has_written_every_page() {
+    let folder = folder();
+    let memory = memory();
+    let tree = memory.create(folder.path().join("tree")).unwrap();
+    tree.set_len(8 * PAGE as u64).unwrap();
+    let on_disk = fs::File::open(folder.path().join("tree")).unwrap();
+    let is_done = AtomicBool::new(false);
+    let mut refused = 0;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                tree.wait_for_log_wanted(Duration::from_millis(10)).into_iter().for_each(|n| tree.note_log_durable(n));
+            }
+        });
+        for number in 1..2000_u64 {
+            let mut page = tree.page_mut(number % 8).unwrap();
+            page[..8].copy_from_slice(&number.to_le_bytes());
+            page.raise_log_number(number).unwrap();
+            drop(page);
+            while tree.sync_data().is_err() {
+                refused += 1;
+            }
+            let mut found = [0; 8];
+            on_disk.read_exact_at(&mut found, number % 8 * PAGE as u64).unwrap();
+            assert_eq!(u64::from_le_bytes(found), number);
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert!(refused > 0, "no sync was early");
+}
+
+/// A guard outlives its page, which was cut off the file. No other page gets its log number. A kernel that changes pages
+/// while they are written has no log numbers, and neither has a region.
+#[test]
+fn log_numbers_belong_to_pages_of_files() {
+    let folder = folder();
+    let memory = memory();
+    let tree = memory.create(folder.path().join("tree")).unwrap();
+    tree.write_all_at(&[1; 4 * PAGE], 0).unwrap();
+    let mut page = tree.page_mut(3).unwrap();
+    thread::scope(|scope| scope.spawn(|| tree.set_len(PAGE as u64).unwrap()).join().unwrap());
+    page.raise_log_number(9).unwrap();
+    drop(page);
+    tree.sync_data().unwrap();
+    assert_eq!(tree.log_wanted(), None);
+    let region = memory.anonymous(PAGE as u64).unwrap();
+    assert_eq!(region.page_mut(0).unwrap().raise_log_number(1).unwrap_err().kind(), ErrorKind::Unsupported);
+    let other = builder().kernel("7.2-mglru").start().unwrap();
+    let file = other.create(folder.path().join("file")).unwrap();
+    file.set_len(PAGE as u64).unwrap();
+    let error = file.page_mut(0).unwrap().raise_log_number(1).unwrap_err();
+    assert_eq!((error.kind(), error.to_string().contains("stable_pages")), (ErrorKind::Unsupported, true), "{error}");
 }

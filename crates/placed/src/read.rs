@@ -23,9 +23,7 @@ impl Node {
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         T::deserialize(self).map_err(|error| error.place_if_none(&self.place))
     }
-}
 
-impl Node {
     /// Returns the error for a value that is not of the kind that a type expects.
     fn wrong(&self, expected: &dyn de::Expected) -> Error {
         let found = match &self.value {

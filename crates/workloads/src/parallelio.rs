@@ -395,8 +395,10 @@ fn serve<S: System>(
     let mut next = draw();
     while system.now() < end && !system.is_killed() {
         let (item, is_set) = std::mem::replace(&mut next, draw());
-        // A set meanwhile may give the item another chunk. This is rare, and only costs time.
-        system.expect_touch(&memory, chunk_pages(u64::from(chunks[next.0])).start);
+        let next_free = if is_set { chunks[item] } else { free };
+        // If the next operation is on the same item, this is the wrong chunk, which only costs time.
+        let next_chunk = if next.1 { next_free } else { chunks[next.0] };
+        system.expect_touch(&memory, chunk_pages(u64::from(next_chunk)).start);
         system.compute(times.operation);
         if is_set {
             system.touch(&memory, chunk_pages(u64::from(free)), true)?;

@@ -142,26 +142,34 @@ impl<M: Machine> Access<M> {
             backing.tracked_limit.store(limits.dirty, Relaxed);
             dirty > limits.dirty
         };
-        let is_held_back = (is_over_limit || self.refuses_writes(file).is_some()) && !self.is_abandoned.load(Relaxed);
+        let is_held_back = (is_over_limit || self.refuses_writes(file)) && !self.is_abandoned.load(Relaxed);
         if is_held_back {
             self.wake_flusher(file.backing);
         }
         is_held_back
     }
 
-    /// Holds back a task that is about to dirty a file whose pages cannot be written, until they are written or
-    /// [`REFUSAL_AFTER`] has passed. This function may sleep.
+    /// Holds back a task that is about to dirty a file whose pages cannot be written, until they are written or none of
+    /// them was written for [`REFUSAL_AFTER`]. This function may sleep.
     ///
     /// # Errors
     /// When the pages still cannot be written.
     pub(super) fn wait_while_refused(&self, file: &File<M>) -> Result<(), Error> {
-        let mut waited = Nanos(0);
-        while let Some(failure) = self.refuses_writes(file) {
+        let (mut waited, mut left) = (Nanos(0), i64::MAX);
+        while self.refuses_writes(file) {
             if self.machine.is_killed() || self.is_abandoned.load(Relaxed) {
                 break;
             }
+            // While there are fewer and fewer such pages, they are being written.
+            let pages = file.failed_pages.pages();
+            if pages < left {
+                (waited, left) = (Nanos(0), pages);
+            }
             if waited >= REFUSAL_AFTER {
-                return Err(Error::of_failure(file, failure));
+                match self.reason_of_refusal(file) {
+                    Some(failure) => return Err(Error::of_failure(file, failure)),
+                    None => waited = Nanos(0),
+                }
             }
             self.wake_flusher(file.backing);
             let waiting = Waiting::begin(&self.machine, WaitReason::RefusedWrites);

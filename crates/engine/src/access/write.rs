@@ -215,10 +215,9 @@ impl<M: Machine> Access<M> {
     /// When more than `seen` writes have failed. The new failures then count as reported to this handle. Also when pages
     /// must not be written before the log ([`IoError::LogBehind`](machine::IoError::LogBehind)).
     pub fn fsync_since(&self, _task: &mut Task, file: &Arc<File<M>>, seen: &AtomicU32) -> Result<(), Error> {
-        let failed_before = file.failed_writes();
+        let start = file.begin_sync();
         self.write_dirty_pages(file);
-        let failed = file.write_error_since(seen, failed_before).or_else(|| self.first_held(file));
-        if let Some(failure) = failed {
+        if let Some(failure) = file.write_error_since(seen, start) {
             return Err(Error::of_failure(file, failure));
         }
         if self.machine.is_killed() { Err(Error::Killed) } else { Ok(()) }

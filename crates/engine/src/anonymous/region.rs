@@ -500,7 +500,7 @@ impl<M: Machine> Region<M> {
     /// entries than a cache holds, so that a task that touches pages in random order waits for memory at each touch.
     ///
     /// # Panics
-    /// Panics when the page lies outside the region.
+    /// May panic when the page lies outside the region.
     #[inline]
     pub fn prefetch_entry(&self, page: u32) {
         if let Some(table) = self.table(page) {

@@ -124,6 +124,7 @@ impl<M: Machine> Lru<M> {
                     self.unmap_file_page(file, frame);
                 }
                 self.cancel_dirty(file, frame);
+                self.forget_log_numbers(file, page..next);
                 self.delete_from_page_cache(file, frame);
             }
             self.unlock_page(frame);

@@ -63,7 +63,7 @@ impl Flags {
     pub const HAZARD: Self = Self(1 << 16);
 
     /// The last write of the page failed, and the page is still to be written
-    /// ([`crate::writeback::choices::WriteFailure::KeepDirty`]).
+    /// ([`crate::writeback::choices::WriteFailure::KeepDirty`]). Or its write was put off, because the log is behind.
     pub const WRITE_FAILED: Self = Self(1 << 17);
 
     /// The write under way takes its bytes from a copy of the page, so the page itself may change meanwhile.

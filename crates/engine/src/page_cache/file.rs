@@ -115,6 +115,13 @@ pub struct WriteFailure {
     pub source: IoError,
 }
 
+/// The state of a file's writes when a task began to sync the file ([`File::begin_sync`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncStart {
+    failed: u32,
+    put_off: u64,
+}
+
 impl<M: Machine> File<M> {
     /// Returns whether a sync waits for its turn to write the file; a waiting sync has the next turn.
     pub(crate) fn has_waiting_sync(&self) -> bool {
@@ -296,10 +303,15 @@ impl<M: Machine> File<M> {
         self.failed_writes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns the last write that failed.
-    pub(crate) fn last_failure(&self) -> WriteFailure {
+    /// Returns the last write that failed; if none has failed, a meaningless value.
+    fn last_failure(&self) -> WriteFailure {
         let last = self.last_failure.load(Ordering::Acquire);
         WriteFailure { page: (last >> 32) as u32, source: IoError::from_code(last as u32) }
+    }
+
+    /// Returns the last write that failed; `None` if none has failed.
+    pub(crate) fn last_failure_if_any(&self) -> Option<WriteFailure> {
+        (self.failed_writes() > 0).then(|| self.last_failure())
     }
 
     /// Returns the number of writes of the file that have failed so far. A new handle stores this number, and so
@@ -309,13 +321,27 @@ impl<M: Machine> File<M> {
         self.failed_writes.load(Ordering::Acquire)
     }
 
-    /// Returns the last failed write if the count of failures ([`File::failed_writes`]) differs from `seen` or from
-    /// `before`. `seen` is the count up to which failures were reported; it is set to the present count. `before` is
-    /// the count at the start of a task's wait for writes. The comparison with `before` tells the task of failures
-    /// during its wait, even if these were already reported to other tasks.
-    pub fn write_error_since(&self, seen: &AtomicU32, before: u32) -> Option<WriteFailure> {
-        let failed = self.failed_writes();
-        (seen.swap(failed, Ordering::AcqRel) != failed || before != failed).then(|| self.last_failure())
+    /// Returns the state of the file's writes, before a task begins to sync the file.
+    #[must_use]
+    pub fn begin_sync(&self) -> SyncStart {
+        SyncStart { failed: self.failed_writes(), put_off: self.put_off() }
+    }
+
+    fn put_off(&self) -> u64 {
+        self.log_order.get().map_or(0, |order| order.unsynced())
+    }
+
+    /// Returns the last failed write if the count of failures ([`File::failed_writes`]) differs from `seen` or from that
+    /// at the start of a task's sync. `seen` is the count up to which failures were reported; it is set to the present
+    /// count. The comparison with the start tells the task of failures during its sync, even if these were already
+    /// reported to other tasks. If no write failed, but a sync had to put a page off since the start, because the log is
+    /// behind, returns that page.
+    pub fn write_error_since(&self, seen: &AtomicU32, start: SyncStart) -> Option<WriteFailure> {
+        let (failed, put_off) = (self.failed_writes(), self.put_off());
+        if seen.swap(failed, Ordering::AcqRel) != failed || start.failed != failed {
+            return Some(self.last_failure());
+        }
+        (put_off != start.put_off).then_some(WriteFailure { page: put_off as u32, source: IoError::LogBehind })
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct LogOrder<M: Machine> {
     durable: AtomicU64,
     /// The largest log number for which a write of a page was put off.
     wanted: AtomicU64,
+    /// Number of pages that syncs have put off, in the upper half; in the lower half, the last of these pages.
+    unsynced: AtomicU64,
     /// The queue of tasks that wait until a write is put off.
     pub(crate) wanted_wait: M::WaitQueue,
 }
@@ -28,40 +30,53 @@ impl<M: Machine> LogOrder<M> {
             numbers: Segments::default(),
             durable: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
+            unsynced: AtomicU64::new(0),
             wanted_wait: machine.wait_queue(),
         }
     }
 
     /// Raises the log number of a page to `number`.
     pub(crate) fn raise(&self, page: u32, number: u64) {
-        self.numbers.get_or_make(page as usize).fetch_max(number, Ordering::AcqRel);
+        self.numbers.get_or_make(page as usize).fetch_max(number, Ordering::SeqCst);
     }
 
     /// Removes the log number of a page, because the page leaves the file.
     pub(crate) fn forget(&self, page: u32) {
-        self.numbers.get(page as usize).inspect(|number| number.store(0, Ordering::Release));
+        self.numbers.get(page as usize).inspect(|number| number.store(0, Ordering::SeqCst));
     }
 
     /// Returns the log number of a page if the log is not durable up to it; otherwise `None`.
     pub(crate) fn missing(&self, page: u32) -> Option<u64> {
-        let number = self.numbers.get(page as usize)?.load(Ordering::Acquire);
-        (number > self.durable.load(Ordering::Acquire)).then_some(number)
+        let number = self.numbers.get(page as usize)?.load(Ordering::SeqCst);
+        (number > self.durable.load(Ordering::SeqCst)).then_some(number)
     }
 
     /// Records that the log is durable up to `number`. Returns whether it was not before.
     pub(crate) fn note_durable(&self, number: u64) -> bool {
-        self.durable.fetch_max(number, Ordering::AcqRel) < number
+        self.durable.fetch_max(number, Ordering::SeqCst) < number
     }
 
     /// Records that a write was put off until the log is durable up to `number`. Returns whether no write had to wait for
     /// so large a number before.
     pub(crate) fn want(&self, number: u64) -> bool {
-        self.wanted.fetch_max(number, Ordering::AcqRel) < number
+        self.wanted.fetch_max(number, Ordering::SeqCst) < number
     }
 
     /// Returns the largest log number for which a write was put off, if the log is not durable up to it.
     pub(crate) fn wanted(&self) -> Option<u64> {
-        let wanted = self.wanted.load(Ordering::Acquire);
-        (wanted > self.durable.load(Ordering::Acquire)).then_some(wanted)
+        let wanted = self.wanted.load(Ordering::SeqCst);
+        (wanted > self.durable.load(Ordering::SeqCst)).then_some(wanted)
+    }
+
+    /// Records that a sync has put off page `page`.
+    pub(crate) fn note_unsynced(&self, page: u32) {
+        let next = |old: u64| Some(((old >> 32) + 1) << 32 | u64::from(page));
+        let _ = self.unsynced.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+    }
+
+    /// Returns a value that is another one after each page that a sync has put off, and whose lower half is the last of
+    /// these pages.
+    pub(crate) fn unsynced(&self) -> u64 {
+        self.unsynced.load(Ordering::SeqCst)
     }
 }

@@ -502,9 +502,9 @@ impl<M: Machine> Reclaim<M> {
         if let Some(file) = &file
             && let Some(number) = self.log_number_missing(file, frame)
         {
-            self.hold_for_log(file, frame, number);
+            self.put_off_for_log(file, frame, number, None);
             self.let_change(frame);
-            return keep();
+            return Some(Outcome::Keep);
         }
         descriptor.set(Flags::RECLAIM);
         self.machine.spend(Step::WritePage, 1);

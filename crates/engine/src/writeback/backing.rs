@@ -236,6 +236,7 @@ impl<M: Machine> Writeback<M> {
     /// page that lost its block.
     pub(crate) fn cut_folio(&self, file: &File<M>, head: FrameNumber, from: u32) {
         let (folio, first) = (self.frames.folio(head), self.frames[head].index());
+        self.forget_log_numbers(file, from..first + folio.pages());
         for (page, frame) in (first..).zip(folio.frames()).filter(|(page, _)| *page >= from) {
             self.machine.zero_frame(frame);
             self.machine.spend_on(Step::ZeroPage, frame, 1);

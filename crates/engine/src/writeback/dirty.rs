@@ -78,7 +78,6 @@ impl<M: Machine> Writeback<M> {
     /// Clears the dirty mark of a locked page without a write, because the page is about to leave its file.
     pub(crate) fn cancel_dirty(&self, file: &File<M>, frame: FrameNumber) {
         self.forget_write_failure(file, frame);
-        self.forget_log_number(file, frame);
         if self.clear_dirty_for_io(file, frame) {
             self.end_reservations(file, frame);
         }

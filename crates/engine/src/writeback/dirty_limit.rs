@@ -130,7 +130,8 @@ impl<M: Machine> Writeback<M> {
         };
         let Some(limit_pages) = limit_pages else { return self.dirty_limits() };
         let dirtyable = self.dirtyable_without_failed();
-        let available = self.gauge(Gauge::NrFilePages) + limit_pages.saturating_sub(self.charged_pages());
+        let file_pages = self.gauge(Gauge::NrFilePages).saturating_sub(self.gauge(Gauge::NrWriteFailed));
+        let available = file_pages + limit_pages.saturating_sub(self.charged_pages());
         self.limits_of(available.clamp(1, dirtyable), dirtyable)
     }
 

@@ -1,36 +1,60 @@
 //! Pages that must not be written before the log is durable up to their log numbers
 //! ([`crate::page_cache::log_order`]).
 //!
-//! A page whose write is put off is *held*. A held page is treated like a page whose write has failed
+//! A write that comes too early is *put off*. The page is then treated like a page whose write has failed
 //! ([`super::write_failure`]), except that no error is recorded: no dirty limit counts it, reclaim ignores it, and the
 //! flusher keeps it apart and tries to write it again at intervals, or as soon as the log has become durable further. If
-//! there are too many held pages, writes to their file are refused. No task of the engine ever waits for the log, and none
+//! there are too many such pages, writes to their file are refused. No task of the engine ever waits for the log, and none
 //! writes it: the application's own task for the log learns by [`Writeback::wait_for_log_wanted`] how far it is wanted.
+//!
+//! The order holds only if no page changes while it is being written (`writeback.stable_pages`).
 
 use super::Writeback;
+use super::choices::StablePages;
+use super::write::Purpose;
+use crate::memory::Owner;
 use crate::page_cache::file::WriteFailure;
 use crate::page_cache::log_order::LogOrder;
 use crate::page_cache::{File, Tag};
+use machine::atomic::Ordering::SeqCst;
 use machine::{FrameNumber, IoError, Machine, Nanos};
 
 impl<M: Machine> Writeback<M> {
+    /// Returns whether the engine can keep the order of log and pages: pages do not change while they are written.
+    #[must_use]
+    pub const fn keeps_log_order(&self) -> bool {
+        !matches!(self.choices.stable_pages, StablePages::No)
+    }
+
+    fn log_order<'a>(&self, file: &'a File<M>) -> &'a LogOrder<M> {
+        file.log_order.get_or_init(|| Box::new(LogOrder::new(&self.machine)))
+    }
+
     /// Raises the log number of a page to `number`: the page is not written before the log is durable up to it. The caller
     /// has pinned the page for writing, so that no write of the page begins meanwhile; or it has not changed the page yet.
-    /// The page need not be in memory.
     pub fn raise_log_number(&self, file: &File<M>, page: u32, number: u64) {
-        file.log_order.get_or_init(|| Box::new(LogOrder::new(&self.machine))).raise(page, number);
+        let order = self.log_order(file);
+        order.raise(page, number);
+        if file.index.has_tag(page, Tag::WriteFailed) && order.missing(page).is_some() {
+            self.want_log(order, number);
+        }
     }
 
-    /// Raises the log number of the page in `frame`, which the caller has pinned for writing.
+    /// Raises the log number of the page in `frame`, which the caller has pinned for writing. Does nothing if the page was
+    /// cut off the file meanwhile.
     pub fn raise_log_number_in(&self, file: &File<M>, frame: FrameNumber, number: u64) {
-        self.raise_log_number(file, self.index_of(frame), number);
+        // The owner is read after the number, because a page that is cut off loses both.
+        let page = self.index_of(frame);
+        if self.frames[self.frames.head(frame)].owner() == Owner::File(file.id) {
+            self.raise_log_number(file, page, number);
+        }
     }
 
-    /// Records that the log is durable up to `number`. Held pages that need no more are written from now on.
+    /// Records that the log is durable up to `number`. Pages that need no more are written from now on, although their
+    /// writes were put off.
     pub fn note_log_durable(&self, file: &File<M>, number: u64) {
-        let order = file.log_order.get_or_init(|| Box::new(LogOrder::new(&self.machine)));
-        // A page that is held just now, for a number that has become durable, is written at the next interval.
-        if order.note_durable(number) && file.failed_pages.pages() > 0 {
+        // Either this task sees a page whose write is put off, or the task that puts it off sees the new number.
+        if self.log_order(file).note_durable(number) && file.failed_pages.pages.load(SeqCst) > 0 {
             self.note_recovery(file);
         }
     }
@@ -39,21 +63,27 @@ impl<M: Machine> Writeback<M> {
     /// `None` if none waits.
     #[must_use]
     pub fn log_wanted(&self, file: &File<M>) -> Option<u64> {
-        file.log_order.get()?.wanted()
+        file.log_order.get()?.wanted().filter(|_| file.failed_pages.pages() > 0)
     }
 
     /// Waits until writes of pages wait for the log, but not longer than until `end`. Returns the number up to which the
     /// log should become durable; `None` if no write waits. The calling task may sleep.
     #[must_use]
     pub fn wait_for_log_wanted(&self, file: &File<M>, end: Nanos) -> Option<u64> {
-        let order = file.log_order.get_or_init(|| Box::new(LogOrder::new(&self.machine)));
+        let order = self.log_order(file);
         loop {
             let ticket = self.machine.ticket(&order.wanted_wait);
-            let wanted = order.wanted();
+            let wanted = self.log_wanted(file);
             if wanted.is_some() || self.machine.now() >= end || self.machine.is_killed() {
                 return wanted;
             }
             self.machine.sleep(&order.wanted_wait, ticket, Some(end));
+        }
+    }
+
+    fn want_log(&self, order: &LogOrder<M>, number: u64) {
+        if order.want(number) {
+            self.machine.wake(&order.wanted_wait);
         }
     }
 
@@ -69,17 +99,21 @@ impl<M: Machine> Writeback<M> {
     /// Puts the write of a dirty page off, because the log is not durable up to `number`. The caller has locked the page,
     /// which is not under writeback.
     #[cold]
-    pub(crate) fn hold_for_log(&self, file: &File<M>, frame: FrameNumber, number: u64) {
+    pub(crate) fn put_off_for_log(&self, file: &File<M>, frame: FrameNumber, number: u64, purpose: Option<Purpose>) {
         self.keep_apart(file, frame);
-        let order = file.log_order.get().expect("the page has a log number");
-        if order.want(number) {
-            self.machine.wake(&order.wanted_wait);
+        let order = self.log_order(file);
+        if purpose == Some(Purpose::Sync) {
+            order.note_unsynced(self.frames[frame].index());
+        }
+        self.want_log(order, number);
+        if self.log_number_missing(file, frame).is_none() {
+            self.note_recovery(file);
         }
     }
 
-    /// Returns the first page of a file that is held, as a failed write; `None` if no page is held.
+    /// Returns the first page of a file whose write is put off, as a failed write; `None` if there is none.
     #[must_use]
-    pub fn first_held(&self, file: &File<M>) -> Option<WriteFailure> {
+    pub fn first_put_off(&self, file: &File<M>) -> Option<WriteFailure> {
         let order = file.log_order.get()?;
         let next = |from| file.index.next_tagged(from, Tag::WriteFailed);
         let mut pages = std::iter::successors(next(0), |page| next(page + 1));
@@ -87,10 +121,10 @@ impl<M: Machine> Writeback<M> {
         Some(WriteFailure { page, source: IoError::LogBehind })
     }
 
-    /// Removes the log numbers of a page that leaves its file.
-    pub(super) fn forget_log_number(&self, file: &File<M>, frame: FrameNumber) {
+    /// Removes the log numbers of pages that leave their file.
+    pub(crate) fn forget_log_numbers(&self, file: &File<M>, pages: std::ops::Range<u32>) {
         if let Some(order) = file.log_order.get() {
-            self.for_each_index(frame, |index| order.forget(index));
+            pages.for_each(|page| order.forget(page));
         }
     }
 }

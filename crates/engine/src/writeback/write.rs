@@ -4,6 +4,7 @@
 //! *Description*: mechanisms/reclaim, 21.5; mechanisms/parallelio-trial, 5 (delayed allocation).
 
 use super::Writeback;
+use super::write_failure::PROBE_PAGES;
 use crate::bio::Bio;
 use crate::memory::{Flags, Owner};
 use crate::page_cache::{File, Tag};
@@ -309,9 +310,9 @@ impl<M: Machine> Writeback<M> {
             return None;
         }
         if let Some(number) = self.log_number_missing(file, frame) {
-            self.hold_for_log(file, frame, number);
-            if writer.purpose == Purpose::Retry {
-                // A retry looks at few pages at a time.
+            self.put_off_for_log(file, frame, number, Some(writer.purpose));
+            if writer.purpose == Purpose::Retry && writer.left <= PROBE_PAGES {
+                // Such a retry looks at few pages only. One after the log has become durable further looks at all.
                 writer.left = writer.left.saturating_sub(1);
             }
             return None;

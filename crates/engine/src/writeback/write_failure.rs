@@ -6,10 +6,10 @@
 //! pages of the file may be writable, too, and the flusher then writes these pages at full speed. A sync tries to write
 //! all failed pages of its file.
 //!
-//! *Flow*: a page has the flag [`Flags::WRITE_FAILED`] from the end of a failed write to the end of a successful one.
-//! The page is counted and tagged ([`Tag::WriteFailed`]), except while it is being written again. A writer that dirties
-//! the page during such a write tags it [`Tag::Dirty`], like other pages. So a page may have both tags, and a dirty
-//! page has at least one of them.
+//! *Flow*: a page has the flag [`Flags::WRITE_FAILED`] from the end of a failed write, or from the time when its write is
+//! put off, to the end of a successful one. The page is counted and tagged ([`Tag::WriteFailed`]), except while it is
+//! being written again. A writer that dirties the page during such a write tags it [`Tag::Dirty`], like other pages. So a
+//! page may have both tags, and a dirty page has at least one of them.
 
 use super::flusher::CHUNK_PAGES;
 use super::write::{Purpose, WriteControl};
@@ -17,7 +17,7 @@ use super::{Backing, Writeback};
 use crate::memory::Flags;
 use crate::page_cache::{File, Tag, file};
 use crate::stat::Gauge;
-use machine::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use machine::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use machine::{FrameNumber, IoError, Machine, Nanos};
 
@@ -28,7 +28,7 @@ const RETRY_INTERVAL: Nanos = Nanos::from_millis(100);
 /// Number of failed pages of a file that the flusher retries at a time. If each page takes 2 ms, these retries slow the
 /// writer of another file down by 3 % (scenario `a_file_that_cannot_be_written_is_not_in_the_way_of_others`). Retries
 /// of all failed pages at a time would nearly stop that writer.
-const PROBE_PAGES: u64 = 16;
+pub(super) const PROBE_PAGES: u64 = 16;
 
 /// After a retry has succeeded, the flusher retries the failed pages of a file in chunks of this number of pages, as it
 /// writes other files. It starts the next chunk once fewer than this number of retried pages are under writeback.
@@ -69,7 +69,7 @@ impl<M: Machine> Writeback<M> {
     fn add_write_failed(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
         let change = sign * self.frames.pages(frame) as i64;
         self.add_gauge(frame, Gauge::NrWriteFailed, change);
-        file.failed_pages.pages.fetch_add(change, Release);
+        file.failed_pages.pages.fetch_add(change, SeqCst);
         self.backing(file.backing).failed_files.pages.fetch_add(change, Release);
     }
 
@@ -82,11 +82,15 @@ impl<M: Machine> Writeback<M> {
     pub(super) fn note_write_failure(&self, file: &File<M>, frame: FrameNumber, error: IoError) {
         let descriptor = &self.frames[frame];
         let index = descriptor.index();
+        let was_written = descriptor.is(Flags::WRITEBACK);
         if !self.choices.write_failure.keeps_dirty() {
+            // The page may have the flag because its write was put off before ([`super::log_order`]).
+            if was_written && descriptor.test_clear(Flags::WRITE_FAILED) {
+                self.add_retried(file, frame, -1);
+            }
             return file.note_write_error(index, error);
         }
         let failed_before = descriptor.test_set(Flags::WRITE_FAILED);
-        let was_written = descriptor.is(Flags::WRITEBACK);
         if failed_before && was_written {
             self.add_retried(file, frame, -1);
         }
@@ -106,6 +110,8 @@ impl<M: Machine> Writeback<M> {
         self.tag_write_failed(file, frame);
         if !was_apart {
             self.add_write_failed(file, frame, 1);
+            // The page counts for no dirty limit any more.
+            self.wake_dirty_waiter(self.backing(file.backing));
         }
     }
 
@@ -153,14 +159,17 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Returns the last write failure of a file if no more of its pages may become dirty; otherwise returns `None`.
-    /// Writes to a file are refused if some of its own pages could not be written, and the number of pages of all files
-    /// that could not be written exceeds the number of dirty pages at which throttling begins. The reason is that these
-    /// pages might stay in memory for ever, while other files need the remaining memory.
-    pub(crate) fn refuses_writes(&self, file: &File<M>) -> Option<file::WriteFailure> {
-        let is_refused =
-            file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run();
-        is_refused.then(|| self.first_held(file).unwrap_or_else(|| file.last_failure()))
+    /// Returns whether no more pages of a file may become dirty: some of its own pages could not be written, and the number
+    /// of pages of all files that could not be written exceeds the number of dirty pages at which throttling begins. The
+    /// reason is that these pages might stay in memory for ever, while other files need the remaining memory.
+    pub(crate) fn refuses_writes(&self, file: &File<M>) -> bool {
+        file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run()
+    }
+
+    /// Returns the reason why writes to a file are refused; `None` if its pages can be written and only have to wait for
+    /// the device.
+    pub(crate) fn reason_of_refusal(&self, file: &File<M>) -> Option<file::WriteFailure> {
+        self.first_put_off(file).or_else(|| file.last_failure_if_any())
     }
 
     /// Retries pages whose write failed, in all files of a device. Does so only if the time of the next attempt has

@@ -4,8 +4,9 @@ use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
 use engine::Task;
 use engine::page_cache::File;
 use engine::writeback::choices::WriteFailure;
-use machine::{IoError, Machine, Nanos};
+use machine::{IoError, Machine, Nanos, Operation};
 use sim::Sim;
+use sim::disk::Fault;
 use std::sync::Arc;
 
 /// Kernels that differ in who writes dirty pages under memory pressure: direct reclaim and kswapd, kswapd, the flusher
@@ -41,7 +42,7 @@ fn no_page_is_written_before_its_record() {
             write_with(ground, &file, 0..200, 8);
             assert_eq!(ground.count("nr_written"), written, "{kernel}");
             ground.read(&other, 0..2 * PAGES as u32).unwrap();
-            let held = access.first_held(&file).expect("pages wait for the log");
+            let held = access.first_put_off(&file).expect("pages wait for the log");
             assert_eq!(held.source, IoError::LogBehind);
             access.write_dirty_pages(&file);
             access.note_log_durable(&file, 7);
@@ -54,7 +55,7 @@ fn no_page_is_written_before_its_record() {
             ground.pause_ms(2000);
             assert_eq!(ground.count("nr_written"), written + 200, "{kernel}");
             assert_eq!((ground.count("nr_dirty"), ground.count("nr_write_failed")), (0, 0), "{kernel}");
-            assert_eq!((access.first_held(&file), access.log_wanted(&file)), (None, None), "{kernel}");
+            assert_eq!((access.first_put_off(&file), access.log_wanted(&file)), (None, None), "{kernel}");
             ground.fsync(&file).unwrap();
             let stamps = ground.read(&file, 0..200).unwrap();
             assert!((0..200).all(|page| stamps[page as usize] == stamp(page)), "{kernel}");
@@ -77,6 +78,58 @@ fn reclaim_writes_no_page_before_its_record() {
             ground.check();
         });
     }
+}
+
+/// A page whose write was put off is written after the log has become durable, and then the device fails. With `forget`,
+/// the page is clean like any other. With `keep-dirty`, it is written later.
+#[test]
+fn a_device_that_fails_after_the_log_leaves_no_trace() {
+    for (write_failure, failed) in [(WriteFailure::Forget, 0), (WriteFailure::KeepDirty, 50)] {
+        let mut plan = Plan::default();
+        plan.choices.writeback.write_failure = write_failure;
+        plan.run(move |ground| {
+            let (file, other) = (ground.import(50), ground.import(2 * PAGES as u32));
+            let access = ground.engine.access();
+            write_with(ground, &file, 0..50, 1);
+            assert!(matches!(ground.fsync(&file), Err(engine::Error::Write { source: IoError::LogBehind, .. })));
+            ground.inject(Fault::Blocks { blocks: 1..51, operation: Some(Operation::Write), error: IoError::Device });
+            access.note_log_durable(&file, 1);
+            assert!(matches!(ground.fsync(&file), Err(engine::Error::Write { source: IoError::Device, .. })));
+            assert_eq!(ground.count("nr_write_failed"), failed);
+            ground.check();
+            ground.read(&other, 0..2 * PAGES as u32).unwrap();
+            write_with(ground, &file, 0..50, 2);
+            assert!(ground.fsync(&file).is_err());
+            assert_eq!(ground.count("nr_write_failed"), 50);
+            ground.check();
+        });
+    }
+}
+
+/// The log was behind for long, and then becomes durable at once. A writer of the file waits for the device, which needs
+/// longer than a second for the pages, and is not refused.
+#[test]
+fn a_log_that_has_caught_up_refuses_nobody() {
+    let mut plan = Plan { write_ns: 20_000_000, ..Plan::default() };
+    plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
+    plan.run(|ground| {
+        let file = ground.import(3000);
+        let access = ground.engine.access();
+        let write = |page| {
+            let pinned = access.pin_for_write(&mut ground.task.borrow_mut(), &file, page)?;
+            access.raise_log_number(&file, page, 1);
+            access.unpin_write(&file, pinned);
+            Ok::<(), engine::Error>(())
+        };
+        let refused = (0..3000).find(|page| write(*page).is_err()).expect("the log is behind");
+        access.note_log_durable(&file, 1);
+        let began = ground.sim.now();
+        (refused..refused + 100).for_each(|page| write(page).unwrap());
+        let took = ground.sim.now().since(began);
+        assert!(took > Nanos::from_secs(1), "{refused} pages were written in {took}");
+        ground.fsync(&file).unwrap();
+        assert_eq!((ground.count("nr_dirty"), ground.count("nr_write_failed")), (0, 0));
+    });
 }
 
 /// A task writes the log as far as it is wanted. Another task writes a file that is four times as large as memory, with a
@@ -140,7 +193,7 @@ fn too_many_pages_that_wait_for_the_log_are_refused() {
             let took = ground.sim.now().since(began);
             assert!(took < Nanos::from_secs(5), "{refused} pages wait; 2000 writes of another file took {took}");
             access.set_length(&mut Task::user(), &file, 0).unwrap();
-            assert_eq!((ground.count("nr_write_failed"), access.first_held(&file)), (0, None));
+            assert_eq!((ground.count("nr_write_failed"), access.first_put_off(&file)), (0, None));
             ground.write(&file, 0..100).unwrap();
             ground.fsync(&file).unwrap();
             assert_eq!(ground.count("nr_dirty"), 0, "new pages have no log numbers");

@@ -30,8 +30,7 @@ impl File {
     /// ```
     pub fn close(mut self) -> Result<(), Error> {
         let open = self.open.take().expect("taken only when the handle is dropped");
-        let seen = self.seen_failures.load(Ordering::Acquire);
-        let earlier = self.cached.write_error_since(&self.seen_failures, seen);
+        let earlier = self.cached.write_error_since(&self.seen_failures, self.cached.begin_sync());
         open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
         let path = open.path.clone();
         if let Some(error) = open.release(&self.shared) {

@@ -20,7 +20,7 @@ impl File {
     }
 
     /// Waits until the library puts off the write of a page, but for `time` at most. Returns the same as
-    /// [`File::log_wanted`]. It is meant for the thread that writes the log: the library never calls the program back, and
+    /// [`File::log_wanted`]; `None` at once if the memory was shut down. It is meant for the thread that writes the log: the library never calls the program back, and
     /// none of its threads waits for the log.
     ///
     /// ```
@@ -36,7 +36,7 @@ impl File {
     ///         }
     ///     });
     ///     tree.set_len(4096)?;
-    ///     tree.page_mut(0)?.raise_log_number(7);
+    ///     tree.page_mut(0)?.raise_log_number(7)?;
     ///     // The first sync finds that the log is behind, which wakes the other thread.
     ///     while tree.sync_data().is_err() {}
     ///     Ok(())
@@ -45,6 +45,9 @@ impl File {
     /// ```
     #[must_use]
     pub fn wait_for_log_wanted(&self, time: Duration) -> Option<u64> {
+        if self.shared.check_is_up().is_err() {
+            return None;
+        }
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 2);
         let end = self.engine.machine().now() + Nanos(nanos);
         self.engine.access().wait_for_log_wanted(self.cached(), end)

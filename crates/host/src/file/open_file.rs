@@ -134,10 +134,9 @@ impl OpenFile {
         if !self.is_writable {
             return None;
         }
-        let failed_before = self.cached.failed_writes();
+        let start = self.cached.begin_sync();
         self.write_dirty_pages(shared);
-        let failed = self.cached.write_error_since(&self.told, failed_before);
-        let failure = failed.or_else(|| shared.engine.access().first_held(&self.cached))?;
+        let failure = self.cached.write_error_since(&self.told, start)?;
         let offset = u64::from(failure.page) * PAGE_BYTES as u64;
         Some(Error::Write { path: self.path.clone(), offset, source: failure.source })
     }

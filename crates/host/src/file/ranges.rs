@@ -134,7 +134,7 @@ impl File {
     pub fn sync_range(&self, range: Range<u64>) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let (open, cached) = (self.opened(), self.cached());
-        let failed_before = cached.failed_writes();
+        let start = cached.begin_sync();
         let end = range.end.min(cached.length());
         if range.start < end {
             let pages = pages_of(range.start, (end - range.start) as usize);
@@ -142,6 +142,6 @@ impl File {
             self.shared.engine.access().write_dirty_range(cached, pages);
         }
         let synced = open.sync_in_system(Durable::Data);
-        self.report_sync("sync a part of the file", failed_before, Some(synced))
+        self.report_sync("sync a part of the file", start, Some(synced))
     }
 }

@@ -4,6 +4,7 @@ use super::{File, OpenFile};
 use crate::error::Error;
 use crate::machine::Durable;
 use crate::shared::Shared;
+use engine::page_cache::file::SyncStart;
 use machine::{IoError, PAGE_BYTES};
 use std::cell::Cell;
 use std::io;
@@ -80,7 +81,8 @@ impl File {
     ///
     /// # Errors
     /// When a page could not be written since this handle last got an error; the page stays in memory and will be
-    /// written again. Also when the system could not make the file durable; the system has then given up the data that
+    /// written again. When a page must not be written before the log, with the kind
+    /// [`ErrorKind::LogBehind`](crate::ErrorKind::LogBehind). Also when the system could not make the file durable; the system has then given up the data that
     /// it had not written.
     ///
     /// ```
@@ -109,29 +111,27 @@ impl File {
     fn sync(&self, doing: &'static str, wanted: Durable) -> Result<(), Error> {
         self.shared.check_is_up()?;
         let open = self.opened();
-        let failed_before = self.cached().failed_writes();
+        let start = self.cached().begin_sync();
         open.write_own_pages(&self.shared);
         let synced = open.rounds.join(wanted, |wanted| open.run_round(&self.shared, wanted));
         // Every thread that waited for the round reports the round's failures, not only the thread that ran it.
-        self.report_sync(doing, failed_before, synced)
+        self.report_sync(doing, start, synced)
     }
 
     /// Returns the errors of a sync: failed writes of pages that this handle has not returned yet, and the failure of the
-    /// system if this thread asked it to sync (`synced`). `failed_before` is the number of failed writes of the file
-    /// before the sync.
+    /// system if this thread asked it to sync (`synced`). `start` is the state of the file's writes before the sync.
     pub(super) fn report_sync(
         &self,
         doing: &'static str,
-        failed_before: u32,
+        start: SyncStart,
         synced: Option<io::Result<()>>,
     ) -> Result<(), Error> {
         let (open, cached) = (self.opened(), self.cached());
-        let failed = cached.write_error_since(&self.seen_failures, failed_before);
+        let failed = cached.write_error_since(&self.seen_failures, start);
         open.told.fetch_max(self.seen_failures.load(Ordering::Acquire), Ordering::AcqRel);
         if let Some(Err(source)) = synced {
             return Err(Error::File { path: open.path.to_path_buf(), doing, source });
         }
-        let failed = failed.or_else(|| self.engine.access().first_held(cached));
         failed.map_or(Ok(()), |failure| {
             let offset = u64::from(failure.page) * PAGE_BYTES as u64;
             Err(Error::Write { path: open.path.clone(), offset, source: failure.source })

@@ -78,7 +78,8 @@ pub enum GroupGauge {
     FileDirty,
     /// Pages that are being written to a device, also those of anonymous memory that go to swap.
     FileWriteback,
-    /// Dirty pages of files whose last write failed, and that are not being written again. Linux has no such gauge.
+    /// Dirty pages of files whose last write failed, or was put off because the log is behind, and that are not being
+    /// written again. Linux has no such gauge.
     FileWriteFailed,
 }
 
