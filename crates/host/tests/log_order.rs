@@ -231,3 +231,48 @@ fn log_numbers_belong_to_pages_of_files() {
     let error = file.page_mut(0).unwrap().raise_log_number(1).unwrap_err();
     assert_eq!((error.kind(), error.to_string().contains("stable_pages")), (ErrorKind::Unsupported, true), "{error}");
 }
+
+/// A thread waits for work on the log. It ends as soon as the memory is shut down.
+#[test]
+fn a_shutdown_ends_a_wait_for_the_log() {
+    let folder = folder();
+    let memory = memory();
+    let tree = memory.create(folder.path().join("tree")).unwrap();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| tree.wait_for_log_wanted(Duration::from_secs(600)));
+        thread::sleep(Duration::from_millis(50));
+        memory.shutdown().unwrap();
+        assert_eq!(waiter.join().unwrap(), None);
+    });
+    assert_eq!(tree.wait_for_log_wanted(Duration::from_secs(600)), None);
+    assert!(began.elapsed() < Duration::from_secs(300));
+}
+
+/// Many pages wait for a late record, and behind them some for an early one. As soon as the log has the early one, these are
+/// written, although nobody syncs the file.
+#[test]
+fn pages_behind_many_that_wait_are_written() {
+    let folder = folder();
+    let memory = builder().size(128 << 20).start().unwrap();
+    let tree = memory.create(folder.path().join("tree")).unwrap();
+    tree.set_len(PAGES * PAGE as u64).unwrap();
+    let change = |page: u64, number| {
+        let mut page = tree.page_mut(page).unwrap();
+        page.raise_log_number(number).unwrap();
+        page.fill(1);
+    };
+    (0..3000).for_each(|page| change(page, 3));
+    (3000..3100).for_each(|page| change(page, 2));
+    assert!(tree.sync_data().is_err());
+    tree.note_log_durable(2);
+    let on_disk = || fs::read(folder.path().join("tree")).unwrap().iter().map(|byte| u64::from(*byte)).sum::<u64>();
+    let began = Instant::now();
+    while on_disk() < 100 * PAGE as u64 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{} bytes", on_disk());
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!((on_disk(), tree.log_wanted()), (100 * PAGE as u64, Some(3)));
+    tree.note_log_durable(3);
+    tree.sync_data().unwrap();
+}

@@ -9,7 +9,7 @@ use crate::task::Task;
 use crate::writeback::Backing;
 use crate::writeback::choices::DeviceLimits;
 use crate::writeback::dirty_limit::DirtyState;
-use machine::atomic::Ordering::Relaxed;
+use machine::atomic::Ordering::{Relaxed, SeqCst};
 use machine::note::HeldBack;
 use machine::{DeviceId, Func, Lock, Machine, NANOS_PER_SECOND, Nanos, Note, WaitReason, Waiting};
 
@@ -180,10 +180,30 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Releases all throttled writers. The ground (the simulator or the library) calls this when the flushers and
+    /// Releases all throttled writers, and all tasks that wait for work on the log. The ground (the simulator or the library) calls this when the flushers and
     /// kswapd have ended.
     pub fn release_waiters(&self) {
-        self.is_abandoned.store(true, Relaxed);
+        self.is_abandoned.store(true, SeqCst);
+        for file in self.files().iter() {
+            file.log_order.get().inspect(|order| self.machine.wake(&order.wanted_wait));
+        }
+    }
+
+    /// Waits until writes of pages wait for the log, but not longer than until `end`, and not after
+    /// [`Access::release_waiters`]. Returns the number up to which the log should become durable; `None` if no write
+    /// waits. This function may sleep.
+    #[must_use]
+    pub fn wait_for_log_wanted(&self, file: &File<M>, end: Nanos) -> Option<u64> {
+        let order = self.log_order(file);
+        loop {
+            let ticket = self.machine.ticket(&order.wanted_wait);
+            let wanted = self.log_wanted(file);
+            let is_over = self.machine.now() >= end || self.machine.is_killed() || self.is_abandoned.load(SeqCst);
+            if wanted.is_some() || is_over {
+                return wanted;
+            }
+            self.machine.sleep(&order.wanted_wait, ticket, Some(end));
+        }
     }
 
     fn balance_dirty_pages(&self, task: &mut Task, device: DeviceId) {

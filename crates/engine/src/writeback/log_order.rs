@@ -5,7 +5,7 @@
 //! ([`super::write_failure`]), except that no error is recorded: no dirty limit counts it, reclaim ignores it, and the
 //! flusher keeps it apart and tries to write it again at intervals, or as soon as the log has become durable further. If
 //! there are too many such pages, writes to their file are refused. No task of the engine ever waits for the log, and none
-//! writes it: the application's own task for the log learns by [`Writeback::wait_for_log_wanted`] how far it is wanted.
+//! writes it: the application's own task for the log learns by `Access::wait_for_log_wanted` how far it is wanted.
 //!
 //! The order holds only if no page changes while it is being written (`writeback.stable_pages`).
 
@@ -17,7 +17,7 @@ use crate::page_cache::file::WriteFailure;
 use crate::page_cache::log_order::LogOrder;
 use crate::page_cache::{File, Tag};
 use machine::atomic::Ordering::SeqCst;
-use machine::{FrameNumber, IoError, Machine, Nanos};
+use machine::{FrameNumber, IoError, Machine};
 
 impl<M: Machine> Writeback<M> {
     /// Returns whether the engine can keep the order of log and pages: pages do not change while they are written.
@@ -26,7 +26,7 @@ impl<M: Machine> Writeback<M> {
         !matches!(self.choices.stable_pages, StablePages::No)
     }
 
-    fn log_order<'a>(&self, file: &'a File<M>) -> &'a LogOrder<M> {
+    pub(crate) fn log_order<'a>(&self, file: &'a File<M>) -> &'a LogOrder<M> {
         file.log_order.get_or_init(|| Box::new(LogOrder::new(&self.machine)))
     }
 
@@ -64,21 +64,6 @@ impl<M: Machine> Writeback<M> {
     #[must_use]
     pub fn log_wanted(&self, file: &File<M>) -> Option<u64> {
         file.log_order.get()?.wanted().filter(|_| file.failed_pages.pages() > 0)
-    }
-
-    /// Waits until writes of pages wait for the log, but not longer than until `end`. Returns the number up to which the
-    /// log should become durable; `None` if no write waits. The calling task may sleep.
-    #[must_use]
-    pub fn wait_for_log_wanted(&self, file: &File<M>, end: Nanos) -> Option<u64> {
-        let order = self.log_order(file);
-        loop {
-            let ticket = self.machine.ticket(&order.wanted_wait);
-            let wanted = self.log_wanted(file);
-            if wanted.is_some() || self.machine.now() >= end || self.machine.is_killed() {
-                return wanted;
-            }
-            self.machine.sleep(&order.wanted_wait, ticket, Some(end));
-        }
     }
 
     fn want_log(&self, order: &LogOrder<M>, number: u64) {

@@ -6,7 +6,8 @@ use machine::{Machine, Nanos};
 use std::time::Duration;
 
 impl File {
-    /// Says that the log is durable up to the record `number`. Pages whose log numbers are not larger may be written from
+    /// Says that the log is durable up to the record `number`. The number is forgotten when the last handle of the file is
+    /// closed; before the first call, no page with a log number is written. Pages whose log numbers are not larger may be written from
     /// now on; the library begins at once to write those that it has put off. Smaller numbers than before have no effect.
     pub fn note_log_durable(&self, number: u64) {
         self.engine.access().note_log_durable(self.cached(), number);
@@ -20,7 +21,7 @@ impl File {
     }
 
     /// Waits until the library puts off the write of a page, but for `time` at most. Returns the same as
-    /// [`File::log_wanted`]; `None` at once if the memory was shut down. It is meant for the thread that writes the log: the library never calls the program back, and
+    /// [`File::log_wanted`]. Returns as soon as the memory is shut down. It is meant for the thread that writes the log: the library never calls the program back, and
     /// none of its threads waits for the log.
     ///
     /// ```
@@ -45,9 +46,6 @@ impl File {
     /// ```
     #[must_use]
     pub fn wait_for_log_wanted(&self, time: Duration) -> Option<u64> {
-        if self.shared.check_is_up().is_err() {
-            return None;
-        }
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 2);
         let end = self.engine.machine().now() + Nanos(nanos);
         self.engine.access().wait_for_log_wanted(self.cached(), end)
