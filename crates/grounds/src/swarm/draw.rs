@@ -93,7 +93,7 @@ pub(super) struct World {
     pub has_processes: bool,
     /// `true` if tasks that use memory of their own fork it, and use the copies.
     pub has_forks: bool,
-    /// What [`log::draw`] has drawn.
+    /// The interval that [`log::draw`] has drawn. The kernel decides whether it is used.
     log_every: Option<Nanos>,
     pub kernel: Kernel,
     pub tasks: Vec<TaskPlan>,

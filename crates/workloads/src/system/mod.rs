@@ -420,8 +420,8 @@ pub trait System: Sized + 'static {
         let _ = times;
         self.touch(region, page..page + 1, write)
     }
-    /// Says that the task will touch a page soon, so that the simulator's search for the page overlaps with other work.
-    /// Has no effect on the run.
+    /// Says that the task will touch a page soon, so that the simulator's search for the page overlaps with other work. The
+    /// run is the same without this call.
     #[inline]
     fn expect_touch(&self, region: &Self::Region, page: u32) {
         let _ = (region, page);
