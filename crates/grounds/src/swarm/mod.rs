@@ -388,7 +388,7 @@ fn verify_everything(shared: &Shared, task: &mut Task) -> Result<(), String> {
 }
 
 fn verify(shared: &Shared, task: &mut Task, store: &Store) -> Result<(), String> {
-    if processes::is_of_killed(&shared.engine, store) {
+    if store.is_of_killed(&shared.engine) {
         return Ok(());
     }
     let mut state = ReadState::default();

@@ -2,7 +2,6 @@
 //! process, to which its anonymous memory belongs.
 
 use super::chance::pick;
-use super::store::Store;
 use engine::anonymous::Process;
 use engine::{Engine, KernelTask};
 use sim::{Rng, Sim, TaskId};
@@ -47,11 +46,4 @@ pub(super) fn create(engine: &Engine<Sim>, name: &str, seed: u64, number: u64) -
     let process = engine.anonymous().create_process(name, engine::memory::GroupId::ROOT);
     process.set_oom_score_adj(pick(&mut Rng::new(seed, u64::MAX - 300 - number), &ADJUSTS));
     process
-}
-
-/// Returns whether a store belongs to a process that was killed, so that its contents may be gone.
-pub(super) fn is_of_killed(engine: &Engine<Sim>, store: &Store) -> bool {
-    let Some(owner) = store.what.region().and_then(|region| region.owner) else { return false };
-    let processes = engine.anonymous().processes();
-    processes.iter().any(|process| process.id == owner && process.is_killed())
 }

@@ -207,6 +207,13 @@ impl Store {
         }
     }
 
+    /// Returns whether the store belongs to a process that was killed, so that its contents may be gone.
+    pub fn is_of_killed(&self, engine: &Engine<Sim>) -> bool {
+        let Some(owner) = self.what.region().and_then(|region| region.owner) else { return false };
+        let processes = engine.anonymous().processes();
+        processes.iter().any(|process| process.id == owner && process.is_killed())
+    }
+
     /// Reads pages and checks the stamp of each. Panics if the version in a stamp lies outside the range of versions
     /// that the page may have.
     pub fn verify(
@@ -234,6 +241,10 @@ impl Store {
                 engine.access().read(task, file.expect("a store has one or the other"), state, offset, &mut bytes)?
             }
         };
+        // A process may be killed for the memory that this reading takes, even after its task has ended.
+        if self.is_of_killed(engine) {
+            return Ok(());
+        }
         for ((page, before), bytes) in pages.zip(before).zip(bytes.chunks(PAGE_BYTES)) {
             let held = u64::from_le_bytes(bytes[..STAMP].try_into().expect("a page is longer than its stamp"));
             let has_ended = (u64::from(page) * PAGE).saturating_sub(offset) as usize + STAMP > length;
