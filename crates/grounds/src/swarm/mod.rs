@@ -245,7 +245,7 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     start_events(sim, events);
     start_watchdog(sim, plan, &shared.is_late);
     let log = plan.log_every.map(|interval| log::start(shared, interval));
-    let compactor = plan.compacts_every.map(|interval| start_compactor(shared, interval));
+    let compactor = plan.compacts_every.map(|interval| start_compactor(shared, interval, Rng::new(plan.seed, u64::MAX - 37)));
     for worker in workers {
         sim.join(worker);
     }
@@ -324,15 +324,17 @@ fn start_events(sim: &Sim, mut events: Vec<(machine::Nanos, Event)>) {
 }
 
 /// Starts a task that runs compaction repeatedly while the other tasks work.
-fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos) -> TaskId {
+fn start_compactor(shared: &Rc<Shared>, interval: machine::Nanos, mut rng: Rng) -> TaskId {
     let shared = shared.clone();
     shared.sim.clone().spawn("compactor", move || {
         while !shared.sim.is_killed() {
             let began = shared.sim.now();
             shared.engine.compact().compact_memory();
             // Compaction runs at most half of the time. In a small zone, reclaim waits for the pages that compaction
-            // has isolated.
-            shared.sim.pause(interval.max(shared.sim.now().since(began)));
+            // has isolated, and looks again after 100 ms. The random part keeps it from always looking while compaction
+            // runs.
+            let ran = shared.sim.now().since(began);
+            shared.sim.pause(interval.max(ran) + machine::Nanos(rng.below(ran.0 + 1)));
         }
     })
 }
