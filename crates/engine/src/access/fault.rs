@@ -153,7 +153,9 @@ impl<M: Machine> Access<M> {
         self.machine.spend(Step::FaultEntry, 1);
         self.stat.count(Event::Pgfault, 1);
         let major_before = task.major_faults;
-        let result = self.handle_fault(task, region, page, write);
+        let mut spare = None;
+        let result = self.handle_fault(task, region, page, write, &mut spare);
+        spare.into_iter().for_each(|frame| self.put(frame));
         self.note_dirtied(task, matches!(result, Ok(Some(_))).into());
         if let Ok(Some(device)) = result
             && throttle == Throttle::Yes
@@ -173,12 +175,16 @@ impl<M: Machine> Access<M> {
 
     /// Maps the page on which a fault happened. Returns the file's device if the fault dirtied a page of a file,
     /// otherwise `None`.
+    ///
+    /// A page that was allocated for a copy and could not be used stays in `spare`, for the next try. The allocation may
+    /// itself have reclaimed the page that is to be copied, so with a new allocation in each try the fault might not end.
     fn handle_fault(
         &self,
         task: &mut Task,
         region: &Region<M>,
         page: u32,
         write: bool,
+        spare: &mut Option<FrameNumber>,
     ) -> Result<Option<DeviceId>, Error> {
         let mut dirtied = None;
         while region.touch(page..page + 1, write).is_some() {
@@ -195,11 +201,11 @@ impl<M: Machine> Access<M> {
             if let Some(slot) = entry.slot() {
                 self.swap_page(task, region, page, slot, write)?;
             } else if entry.is_file() {
-                dirtied = self.write_mapped_page(task, region, page, entry)?.or(dirtied);
+                dirtied = self.write_mapped_page(task, region, page, entry, spare)?.or(dirtied);
             } else if let Some(frame) = entry.frame() {
-                self.make_writable(task, region, page, frame)?;
+                self.make_writable(task, region, page, frame, spare)?;
             } else if let Some(mapped) = &region.file {
-                dirtied = self.fault_file_page(task, region, mapped, page, write)?.or(dirtied);
+                dirtied = self.fault_file_page(task, region, mapped, page, write, spare)?.or(dirtied);
             } else if write {
                 self.anonymous_page(task, region, page, entry)?;
             } else {
@@ -364,7 +370,14 @@ impl<M: Machine> Access<M> {
 
     /// Handles a write to an anonymous page that is mapped read-only (`do_wp_page`). If no other region can see the
     /// page, which then only still had a swap slot, the entry becomes writable. Otherwise the region gets a copy.
-    fn make_writable(&self, task: &mut Task, region: &Region<M>, page: u32, part: FrameNumber) -> Result<(), Error> {
+    fn make_writable(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        part: FrameNumber,
+        spare: &mut Option<FrameNumber>,
+    ) -> Result<(), Error> {
         let _span = self.machine.span(Func::WritableCopy);
         let frame = self.frames.head(part);
         if !self.frames[frame].get_unless_zero() {
@@ -396,14 +409,21 @@ impl<M: Machine> Access<M> {
             }
         }
         self.unlock_page(frame);
-        let copied = if is_shared { self.copy_shared(task, region, page, part) } else { Ok(()) };
+        let copied = if is_shared { self.copy_shared(task, region, page, part, spare) } else { Ok(()) };
         self.put(frame);
         copied
     }
 
     /// Maps a copy of a page that other regions map, too. The caller holds a reference to the page.
-    fn copy_shared(&self, task: &mut Task, region: &Region<M>, page: u32, part: FrameNumber) -> Result<(), Error> {
-        let copy = self.allocate_copy(task)?;
+    fn copy_shared(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        part: FrameNumber,
+        spare: &mut Option<FrameNumber>,
+    ) -> Result<(), Error> {
+        let copy = self.take_copy(task, spare)?;
         let replaced = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
@@ -417,7 +437,7 @@ impl<M: Machine> Access<M> {
                 self.unmapped(part).then(|| self.frames.head(part))
             })
         };
-        self.end_copy(copy, replaced);
+        self.end_copy(copy, replaced, spare);
         Ok(())
     }
 

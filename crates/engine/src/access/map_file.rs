@@ -54,20 +54,21 @@ impl<M: Machine> Access<M> {
         mapped: &FileMapping<M>,
         page: u32,
         write: bool,
+        spare: &mut Option<FrameNumber>,
     ) -> Result<Option<DeviceId>, Error> {
         let _span = self.machine.span(Func::FileFault);
         let file = &mapped.file;
         if write && mapped.mode.sharing == Sharing::Private {
-            let copy = self.allocate_copy(task)?;
+            let copy = self.take_copy(task, spare)?;
             let frame = match self.lock_mapped_page(task, mapped, page, false) {
                 Ok(frame) => frame,
                 Err(error) => {
-                    self.put(copy);
+                    *spare = Some(copy);
                     return Err(error);
                 }
             };
             self.copy_page(self.frame_of(frame, mapped.first_page + page), copy);
-            self.map_copy(region, page, Entry::NONE, copy);
+            self.map_copy(region, page, Entry::NONE, copy, spare);
             self.unlock_page(frame);
             self.put(frame);
             return Ok(None);
@@ -151,25 +152,27 @@ impl<M: Machine> Access<M> {
         region: &Region<M>,
         page: u32,
         seen: Entry,
+        spare: &mut Option<FrameNumber>,
     ) -> Result<Option<DeviceId>, Error> {
         let _span = self.machine.span(Func::WritableCopy);
         let mapped = region.file.as_ref().expect("only regions of files map their pages");
         let part = seen.frame().expect("the entry maps a page");
         let copy = match mapped.mode.sharing {
             Sharing::Shared => None,
-            Sharing::Private => Some(self.allocate_copy(task)?),
+            Sharing::Private => Some(self.take_copy(task, spare)?),
         };
         let frame = self.frames.head(part);
         let is_still_mapped = || region.entry(page).frame() == Some(part) && self.frames.head(part) == frame;
         let is_held = self.frames[frame].get_unless_zero();
         if !is_held || !is_still_mapped() {
             // The frame may have another owner by now, and must not be locked.
-            copy.into_iter().chain(is_held.then_some(frame)).for_each(|frame| self.put(frame));
+            *spare = copy;
+            is_held.then_some(frame).into_iter().for_each(|frame| self.put(frame));
             return Ok(None);
         }
         if let Some(copy) = copy {
             self.copy_page(part, copy);
-            self.map_copy(region, page, seen, copy);
+            self.map_copy(region, page, seen, copy, spare);
             self.put(frame);
             return Ok(None);
         }
@@ -203,13 +206,18 @@ impl<M: Machine> Access<M> {
         self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))
     }
 
+    /// Returns the page that an earlier try of a fault has allocated for its copy and left in `spare`, or else a new one.
+    pub(super) fn take_copy(&self, task: &mut Task, spare: &mut Option<FrameNumber>) -> Result<FrameNumber, Error> {
+        spare.take().map_or_else(|| self.allocate_copy(task), Ok)
+    }
+
     pub(super) fn copy_page(&self, from: FrameNumber, to: FrameNumber) {
         self.machine.copy_frame(from, to);
         self.machine.spend_on(Step::CopyPage, to, 1);
     }
 
-    /// Maps a private copy in place of the entry `seen`. If the entry has changed, frees the copy.
-    fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber) {
+    /// Maps a private copy in place of the entry `seen`. If the entry has changed, leaves the copy in `spare`.
+    fn map_copy(&self, region: &Region<M>, page: u32, seen: Entry, copy: FrameNumber, spare: &mut Option<FrameNumber>) {
         let replaced = {
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
@@ -221,18 +229,23 @@ impl<M: Machine> Access<M> {
                 entry.frame().filter(|frame| self.unmapped(*frame)).map(|frame| self.frames.head(frame))
             })
         };
-        self.end_copy(copy, replaced);
+        self.end_copy(copy, replaced, spare);
     }
 
     /// Puts a copy on its list, and drops the reference to the page that it has replaced in a page table, if there was
-    /// one. If `replaced` is `None`, no entry maps the copy, which is freed.
-    pub(super) fn end_copy(&self, copy: FrameNumber, replaced: Option<Option<FrameNumber>>) {
+    /// one. If `replaced` is `None`, no entry maps the copy, which is left in `spare`.
+    pub(super) fn end_copy(
+        &self,
+        copy: FrameNumber,
+        replaced: Option<Option<FrameNumber>>,
+        spare: &mut Option<FrameNumber>,
+    ) {
         match replaced {
             Some(replaced) => {
                 self.add(copy, Insert::Fault, self.choices.new_anonymous.is_active());
                 replaced.into_iter().for_each(|frame| self.put(frame));
             }
-            None => self.put(copy),
+            None => *spare = Some(copy),
         }
     }
 

@@ -245,7 +245,8 @@ fn run_main(shared: &Rc<Shared>, plan: &Plan, kernel_tasks: &[TaskId]) -> Result
     start_events(sim, events);
     start_watchdog(sim, plan, &shared.is_late);
     let log = plan.log_every.map(|interval| log::start(shared, interval));
-    let compactor = plan.compacts_every.map(|interval| start_compactor(shared, interval, Rng::new(plan.seed, u64::MAX - 37)));
+    let compactor =
+        plan.compacts_every.map(|interval| start_compactor(shared, interval, Rng::new(plan.seed, u64::MAX - 37)));
     for worker in workers {
         sim.join(worker);
     }

@@ -1,10 +1,11 @@
 //! Regions that were forked from one another: shared pages, copies, swap, and the ends of parents and children.
 
-use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
+use crate::ground::{Found, Ground, PAGES, Plan, choices_of, stamp};
 use engine::Error;
 use engine::access::choices::HugePages;
-use engine::anonymous::Region;
-use machine::PAGE_BYTES;
+use engine::anonymous::{Owners, Region};
+use engine::memory::Flags;
+use machine::{Machine, Nanos, PAGE_BYTES, Step};
 use sim::Sim;
 use std::sync::Arc;
 
@@ -240,4 +241,49 @@ fn shared_pages_are_charged_once() {
         has_shifted(ground, &child, 300..512, 0);
         ground.check();
     });
+}
+
+/// Each time that a task has allocated a page for a copy, reclaim has unmapped the page that is to be copied. The fault
+/// keeps the copy for its next try, so it ends.
+#[test]
+fn a_copy_is_kept_until_it_is_used() {
+    let plan = Plan { costs: vec![(Step::AllocateFast, 10_000_000)], ..Plan::default() };
+    plan.run(|ground| {
+        let parent = ground.region(64);
+        ground.write_stamps(&parent, 0..64).unwrap();
+        let child = fork(ground, &parent);
+        let hog = ground.region(PAGES as u32);
+        ground.write_stamps(&hog, 0..PAGES as u32).unwrap();
+        drop_region(ground, &hog);
+        ground.wait_for_devices();
+        assert!(child.entry(7).slot().is_some(), "the page is not in swap");
+        let unmapped = Found::default();
+        let reclaim = {
+            let (child, unmapped) = (child.clone(), unmapped.clone());
+            ground.spawn("reclaim", move |ground| unmapped.set(unmap_each_ms(ground, &child, 7)))
+        };
+        write_shifted(ground, &child, 7..8, 1000);
+        ground.sim.kill(reclaim);
+        ground.sim.join(reclaim);
+        assert!((1..4).contains(&unmapped.get()), "the page was unmapped {} times", unmapped.get());
+        has_shifted(ground, &child, 7..8, 1000);
+        has_shifted(ground, &parent, 0..64, 0);
+    });
+}
+
+/// Unmaps a page of the swap cache that a region maps, as reclaim does, until the task is killed. Looks each
+/// millisecond. Returns how often it has unmapped the page.
+fn unmap_each_ms(ground: &Ground, region: &Region<Sim>, page: u32) -> u32 {
+    let frames = &ground.engine.memory().frames;
+    let mut count = 0;
+    while !ground.sim.is_killed() {
+        let found = region.entry(page).frame().filter(|frame| frames[*frame].is(Flags::SWAPCACHE));
+        if let Some(frame) = found.filter(|frame| frames[*frame].try_lock()) {
+            ground.engine.anonymous().try_to_unmap(frame, &mut Owners::default());
+            ground.engine.page_cache().unlock_page(frame);
+            count += 1;
+        }
+        ground.sim.pause(Nanos::from_millis(1));
+    }
+    count
 }
