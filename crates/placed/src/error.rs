@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize, de};
 
-use crate::name::one_of;
+use crate::{name::one_of, node::Node};
 
 /// The place of a value in a TOML text: its file and line.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -43,6 +43,12 @@ impl Error {
     #[must_use]
     pub fn at(place: &Place, message: impl Into<String>) -> Self {
         Self { place: Some(place.clone()), message: message.into() }
+    }
+
+    /// Sets the place, if there is none yet, to that of the value in `node` that the message names.
+    pub(crate) fn place_within(self, node: &Node) -> Self {
+        let place = node.place_of(&self.message).clone();
+        self.place_if_none(&place)
     }
 
     pub(crate) fn place_if_none(mut self, place: &Place) -> Self {

@@ -109,6 +109,27 @@ impl Node {
         self.entries().iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
+    /// Returns the place of the node that a message about this table is about. The beginning of the message says where
+    /// the node is, as in "task `reader`, `steps`, step 2: no file is called `tabel`". The place of this node is returned
+    /// for what is not found.
+    pub(crate) fn place_of(&self, message: &str) -> &Place {
+        let mut at = self;
+        let where_to = message.split_once(": ").map_or("", |(head, _)| head);
+        for part in where_to.split(", ") {
+            let (word, name) = part.split_once(' ').unwrap_or(("", part));
+            let found = match (&at.value, name.parse::<usize>()) {
+                (Value::List(nodes), Ok(number)) => number.checked_sub(1).and_then(|n| nodes.get(n)),
+                _ => {
+                    let of_word = if word.is_empty() { Some(at) } else { at.get(word) };
+                    of_word.and_then(|node| node.get(name.strip_prefix('`')?.strip_suffix('`')?))
+                }
+            };
+            let Some(found) = found else { break };
+            at = found;
+        }
+        &at.place
+    }
+
     /// Returns the first element if the node is a list with elements; otherwise returns the node itself.
     #[must_use]
     pub fn first(&self) -> &Self {

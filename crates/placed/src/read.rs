@@ -88,7 +88,7 @@ impl Node {
 macro_rules! read_by {
     ($by:ident: $($method:ident)*) => { $(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-            self.$by(visitor).map_err(|error| error.place_if_none(&self.place))
+            self.$by(visitor).map_err(|error| error.place_within(self))
         }
     )* };
 }
@@ -265,6 +265,22 @@ mod tests {
     fn a_missing_key_is_told_at_its_table() {
         let error = read::<Machine>("\n[[disk]]\nname = \"sda\"\n").unwrap_err();
         assert_eq!(error, "m.toml:2: key `seek_ns` is missing");
+    }
+
+    /// A check across several values names the one at fault.
+    #[test]
+    fn a_message_leads_to_the_line_of_what_it_is_about() {
+        let text = "seconds = 3\n[task.a]\nsteps = [\n  { read = 1 },\n  { read = 2 },\n]\n";
+        let node = Node::parse("m.toml", text).unwrap();
+        let line = |message: &str| node.place_of(message).line;
+        assert_eq!(line("task `a`, `steps`, step 2: no file is called `b`"), 5);
+        assert_eq!(line("task `a`, `steps`, step 3: no file is called `b`"), 3);
+        assert_eq!(line("task `a`: it has no operations"), 2);
+        assert_eq!(line("`seconds`: too many"), 1);
+        let whole = node.place.line;
+        for message in ["task `c`: no", "no task: `a`", "task, 1, 2: three", "", "task `a", ": ", "task `: `"] {
+            assert_eq!(line(message), whole, "{message}");
+        }
     }
 
     #[test]

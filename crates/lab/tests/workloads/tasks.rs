@@ -135,14 +135,14 @@ fn what_a_description_gets_wrong_is_said_with_its_line() {
         ("{ read = \"data\", store_percent = 6 }", "params.toml:6", "`store_percent` says nothing about this action"),
         ("{ read = \"data\", operations = 1, for_ms = 1 }", "params.toml:6", "expected one of `operations`"),
         ("{ touch = \"own\", rate = -1.0 }", "params.toml:6", "`rate` is -1"),
-        ("{ read = \"other\" }", "params.toml", "task `a`, `steps`, step 1: no file is called `other`"),
-        ("{ touch = \"other\" }", "params.toml", "task `a`, `steps`, step 1: no region is called `other`"),
-        ("{ wait = \"never\" }, { read = \"data\" }", "params.toml", "no step gives the signal `never`"),
+        ("{ read = \"other\" }", "params.toml:6", "task `a`, `steps`, step 1: no file is called `other`"),
+        ("{ touch = \"other\" }", "params.toml:6", "task `a`, `steps`, step 1: no region is called `other`"),
+        ("{ wait = \"never\" }, { read = \"data\" }", "params.toml:6", "no step gives the signal `never`"),
         ("{ read = \"data\", percent = 0 }", "params.toml:6", "`percent` is 0: expected at least 1"),
         ("{ sleep_us = 0 }", "params.toml:6", "`sleep_us` is 0"),
         ("{ signal = \"s\", for_ms = 10 }", "params.toml:6", "`for_ms` says nothing about this action"),
-        ("{ drop_caches = true }", "params.toml", "task `a`: a round takes no time"),
-        ("{ read = \"data\", distribution = \"zipf\", theta = 0.0 }", "params.toml", "`theta` is 0"),
+        ("{ drop_caches = true }", "params.toml:4", "task `a`: a round takes no time"),
+        ("{ read = \"data\", distribution = \"zipf\", theta = 0.0 }", "params.toml:6", "`theta` is 0"),
     ];
     for (text, place, message) in cases {
         let found = told(text);
@@ -283,14 +283,20 @@ fn forks_that_make_no_sense_are_refused() {
     };
     let reads = "{ read = \"data\" }";
     for (task, message) in [
-        (format!("steps = [{reads}, {{ fork = true }}]"), "a step forks, but the child has no steps"),
+        (format!("steps = [{reads}, {{ fork = true }}]"), "`steps`: one forks, but the child has no steps"),
         (format!("steps = [{reads}]\nchild = [{reads}]"), "no step starts the child"),
-        (format!("before = [{{ fork = true }}]\nsteps = [{reads}]\nchild = [{reads}]"), "`before` forks"),
+        (
+            format!("before = [{{ fork = true }}]\nsteps = [{reads}]\nchild = [{reads}]"),
+            "params.toml:5: task `a`, `before`: it forks",
+        ),
         (
             format!("steps = [{reads}, {{ fork = true }}]\nchild = [{{ map = \"own\" }}]"),
             "`child`, step 1: a child reads",
         ),
-        (format!("steps = [{reads}, {{ fork = true }}]\nchild = [{reads}]\nchild_rounds = 0"), "`child_rounds` is 0"),
+        (
+            format!("steps = [{reads}, {{ fork = true }}]\nchild = [{reads}]\nchild_rounds = 0"),
+            "`child_rounds`: expected at least 1",
+        ),
         (
             format!(
                 "steps = [{reads}, {{ fork = true }}]\nchild = [{{ touch = \"view\" }}]\n[region.view]\nfile = \"data\""

@@ -255,9 +255,10 @@ impl Described {
             return Err(format!("task `{name}`: it has no operations, so that it would never do `operations` of them"));
         }
         if !(-1000..=1000).contains(&task.oom_score_adj) {
-            return Err(format!("task `{name}`: `oom_score_adj` is {}: from -1000 to 1000", task.oom_score_adj));
+            let found = task.oom_score_adj;
+            return Err(format!("task `{name}`, `oom_score_adj`: expected -1000 to 1000, found {found}"));
         }
-        self.check_child(task).map_err(|error| format!("task `{name}`: {error}"))?;
+        self.check_child(task).map_err(|error| format!("task `{name}`, {error}"))?;
         let steps = [("before", &task.before), ("steps", &task.steps), ("child", &task.child)];
         for (list, number, step) in
             steps.iter().flat_map(|(list, steps)| (1..).zip(*steps).map(move |(n, step)| (list, n, step)))
@@ -277,19 +278,22 @@ impl Described {
         Ok(())
     }
 
-    /// Returns an error if the steps of a task's child are none that a child can do, or no step starts the child.
+    /// Returns an error if the steps of a task's child are none that a child can do, or no step starts the child. The error
+    /// begins with the key that it is about.
     fn check_child(&self, task: &TaskOf) -> Result<(), String> {
         if task.before.iter().any(|step| step.action == Action::Fork) {
-            return Err("`before` forks, and nothing is measured there: expected `fork` in `steps` alone".into());
+            return Err("`before`: it forks, and nothing is measured there: expected `fork` in `steps` alone".into());
         }
         let has_fork = task.steps.iter().any(|step| step.action == Action::Fork);
         match (has_fork, task.child.is_empty()) {
-            (true, true) => return Err("a step forks, but the child has no steps: expected `child = [...]`".into()),
-            (false, false) => return Err("no step starts the child: expected a step `fork = true`".into()),
+            (true, true) => {
+                return Err("`steps`: one forks, but the child has no steps: expected `child = [...]`".into());
+            }
+            (false, false) => return Err("`child`: no step starts the child: expected a step `fork = true`".into()),
             _ => {}
         }
         if task.child_rounds == 0 {
-            return Err("`child_rounds` is 0: expected at least 1".into());
+            return Err("`child_rounds`: expected at least 1, found 0".into());
         }
         for (number, step) in (1..).zip(&task.child) {
             let is_possible =
