@@ -77,7 +77,7 @@ impl<M: Machine> Access<M> {
             self.rotate(frame);
         }
         self.end_writeback(frame, file.map(AsRef::as_ref));
-        self.note_written(frame);
+        self.note_written(frame, folio.order.pages());
         // When a waiter wakes up, the page can be freed already, and no longer counts as under writeback.
         if is_waited_for {
             self.machine.wake(&self.written);

@@ -226,7 +226,7 @@ impl<M: Machine> Lru<M> {
                 .is_some_and(|file| self.remove_mapping(frame, Some(file), None, Some(shadow)));
         if is_removed {
             descriptor.clear(Flags::LOCKED);
-            self.free(frame, Order::ZERO, Warmth::Hot);
+            self.free_folio(frame, Warmth::Hot);
         } else {
             self.unlock_page(frame);
         }

@@ -51,7 +51,7 @@ use crate::swap::{Swap, SwapLayout};
 use crate::writeback::Writeback;
 use batch::Batches;
 use machine::atomic::Ordering::AcqRel;
-use machine::{FrameNumber, Func, Lock, Machine, Order};
+use machine::{FrameNumber, Func, Lock, Machine};
 use std::ops::Deref;
 
 /// The priority at which reclaim begins. A scan at this priority examines 1/4096 of each list.
@@ -211,7 +211,7 @@ impl<M: Machine> Lru<M> {
             }
             self.unlink(self.reach_of_page(zone, first), &free);
             for frame in free.drain(..) {
-                self.free(frame, Order::ZERO, Warmth::Cold);
+                self.free_folio(frame, Warmth::Cold);
             }
         }
     }
@@ -253,7 +253,7 @@ impl<M: Machine> Lru<M> {
     pub(crate) fn free_unreferenced(&self, frame: FrameNumber) {
         let zone = self.zone_of(frame);
         self.unlink(self.reach_of_page(zone, frame), &[frame]);
-        self.free(frame, Order::ZERO, Warmth::Hot);
+        self.free_folio(frame, Warmth::Hot);
     }
 }
 
@@ -261,6 +261,7 @@ impl<M: Machine> Lru<M> {
 mod tests {
     use super::*;
     use crate::memory::{Layout, MigrateType};
+    use machine::Order;
     use sim::{Config, Sim};
 
     /// Returns the LRU lists of a small memory for tests, without swap space and without files.

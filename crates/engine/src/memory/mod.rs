@@ -276,7 +276,16 @@ impl<M: Machine> Memory<M> {
         Some(head)
     }
 
-    /// Frees a block after its last reference was dropped. A compound page is freed as one block.
+    /// Frees a folio after its last reference was dropped.
+    ///
+    /// # Panics
+    /// Panics where [`Memory::free`] does.
+    pub fn free_folio(&self, head: FrameNumber, warmth: Warmth) {
+        self.free(head, self.frames.folio(head).order, warmth);
+    }
+
+    /// Frees a block of 2^`order` pages after its last reference was dropped. If the block is a folio, `order` is the
+    /// folio's order.
     ///
     /// # Panics
     /// Panics if the first page still has a reference or a mapping, or has a flag that says that it is in use or on a
@@ -298,7 +307,7 @@ impl<M: Machine> Memory<M> {
                     == 0,
             "{head} freed while in use: {frame:?}"
         );
-        let order = if flags.has(Flags::COMPOUND) { self.frames.folio(head).order } else { order };
+        debug_assert!(!flags.has(Flags::COMPOUND) || self.frames.folio(head).order == order, "{head}: {order:?}");
         self.uncharge(head, order);
         if flags.has(Flags::COMPOUND) {
             self.frames.unmake_folio(head);

@@ -190,7 +190,7 @@ impl<M: Machine> Migrate<M> {
         // No other task can wait for the lock, because that task would have a reference. The flag `COMPOUND`, which
         // makes the frames a folio, stays, so that they are freed as one block.
         descriptor.clear_free(Flags(!Flags::COMPOUND.0));
-        self.free(from.head, Order::ZERO, Warmth::Hot);
+        self.free_folio(from.head, Warmth::Hot);
         Move::Done
     }
 

@@ -136,8 +136,8 @@ pub enum Why {
 }
 
 impl Why {
-    /// Adds 1 to the count in `met` of pages that stay for this reason.
-    pub(super) const fn count(self, met: &mut Met) {
+    /// Adds `pages` to the count in `met` of pages that stay for this reason.
+    pub(super) const fn count(self, pages: u64, met: &mut Met) {
         let count = match self {
             Self::WriteFailed => &mut met.write_failed,
             Self::Mapped => &mut met.mapped,
@@ -146,7 +146,7 @@ impl Why {
             Self::Dirty => &mut met.dirty,
             Self::Held => &mut met.held,
         };
-        *count += 1;
+        *count += pages;
     }
 }
 
@@ -391,9 +391,9 @@ mod tests {
     fn who_stays_is_counted_by_the_reason() {
         let mut met = Met::default();
         let all = [Why::WriteFailed, Why::Mapped, Why::Used, Why::NotSwappable, Why::Dirty, Why::Held];
-        all.into_iter().chain([Why::Held]).for_each(|why| why.count(&mut met));
+        all.into_iter().chain([Why::Held]).for_each(|why| why.count(4, &mut met));
         let counts = [met.write_failed, met.mapped, met.used, met.not_swappable, met.dirty, met.held];
-        assert_eq!(counts, [1, 1, 1, 1, 1, 2]);
+        assert_eq!(counts, [4, 4, 4, 4, 4, 8]);
     }
 
     #[test]

@@ -56,6 +56,7 @@ impl<M: Machine> Reclaim<M> {
         let mut counts = ListCounts::default();
         control.takes_blocks = takes_blocks;
         let mut survivors = self.shrink_clusters(task, reach, taken, control, &mut counts);
+        let taken = counts.taken;
         let waits_from = if is_costly { Some(DEF_PRIORITY) } else { (!by_order).then_some(4) };
         let waits = !control.is_kswapd && waits_from.is_some_and(|priority| control.priority <= priority);
         if control.takes_blocks && waits && !survivors.is_empty() {
@@ -72,7 +73,7 @@ impl<M: Machine> Reclaim<M> {
         let freed = counts.freed;
         self.count_freed(reach, control, freed);
         self.put_back_blocks(reach, batch, &survivors);
-        self.stall_after_list(reach, control, &counts, taken.len() as u64);
+        self.stall_after_list(reach, control, &counts, taken);
         freed
     }
 }

@@ -124,12 +124,12 @@ impl<M: Machine> Reclaim<M> {
         let mut counts = ListCounts::default();
         let mut stay = self.shrink_clusters(task, reach, &batch.entries, control, &mut counts);
         let again = self.take_out_retried(&mut stay, true);
+        let taken = counts.taken;
         if !again.is_empty() {
             let mut stay_again = self.shrink_clusters(task, reach, &again, control, &mut counts);
             self.take_out_retried(&mut stay_again, false);
             stay.add(&stay_again);
         }
-        let taken = batch.entries.len() as u64;
         if batch.tells_flushers && counts.dirty.max(counts.unqueued_dirty) >= taken {
             self.wake_flushers(taken);
         }

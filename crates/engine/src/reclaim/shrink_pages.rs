@@ -14,15 +14,17 @@ use crate::memory::{FOLIO_ORDER_MAX, Flags, List, Warmth, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
 use crate::writeback::WritePage;
-use machine::{FrameNumber, Func, Machine, Operation, Order, Step};
+use machine::{FrameNumber, Func, Machine, Operation, Step};
 
 /// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched.
 /// Examining this many pages takes some hundred nanoseconds.
 const SLOTS_AHEAD: usize = 4;
 
-/// Counts of the pages of one scanned list, by state.
+/// Counts of the pages of one scanned list, by state. All pages of a folio count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListCounts {
+    /// Number of pages whose fate was decided. The pages of a folio that was split meanwhile count, too.
+    pub taken: u64,
     /// Number of scanned pages of the list that are dirty.
     pub dirty: u64,
     /// Number of dirty file pages whose write has not begun.
@@ -36,8 +38,7 @@ pub struct ListCounts {
     pub immediate: u64,
     /// Number of pages that reclaim itself has begun to write.
     pub written: u64,
-    /// Number of pages that were freed. This field counts all pages of a folio, whereas the other fields count a folio
-    /// as one page.
+    /// Number of pages that were freed.
     pub freed: u64,
 }
 
@@ -118,13 +119,15 @@ impl<M: Machine> Reclaim<M> {
             look_ahead(n);
             let descriptor = &self.frames[frame];
             self.machine.spend_on(Step::ScanPage, frame, 1);
+            let pages = self.frames.pages(frame);
+            counts.taken += pages;
             let outcome = loop {
                 if !descriptor.try_lock() {
-                    control.met.locked += 1;
+                    control.met.locked += pages;
                     self.keep(&mut list.survivors, frame, control, false);
                     continue 'pages;
                 }
-                control.scanned += 1;
+                control.scanned += pages;
                 match self.shrink_page(task, reach, frame, control, counts, &mut list) {
                     Outcome::LookAgain => {}
                     outcome => break outcome,
@@ -174,19 +177,20 @@ impl<M: Machine> Reclaim<M> {
         self.remove_waiting(removals);
         removals.removed.iter().for_each(|frame| self.note_taken(*frame, target));
         free.extend(removals.removed.iter().copied());
-        control.met.held += removals.stayed.len() as u64;
-        removals.stayed.iter().for_each(|frame| self.keep(survivors, *frame, control, false));
+        for frame in &removals.stayed {
+            control.met.held += self.frames.pages(*frame);
+            self.keep(survivors, *frame, control, false);
+        }
         let shadow = |frame| self.eviction_shadow(frame, target);
         self.remove_mappings(may_be_held, owners, shadow, |frame, is_removed| {
             if is_removed {
                 self.note_taken(frame, control.group);
                 free.push(frame);
             } else {
-                control.met.held += 1;
+                control.met.held += self.frames.pages(frame);
                 self.keep(survivors, frame, control, false);
             }
         });
-        control.met.freed += free.len() as u64;
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend_on(Step::FreePage, reach.zone.start, free.len() as u32);
         self.note_evicted(free);
@@ -194,8 +198,9 @@ impl<M: Machine> Reclaim<M> {
         for (n, frame) in free.iter().enumerate() {
             look_ahead(n);
             freed += self.frames.pages(*frame);
-            self.free(*frame, Order::ZERO, Warmth::Cold);
+            self.free_folio(*frame, Warmth::Cold);
         }
+        control.met.freed += freed;
         freed
     }
 
@@ -224,13 +229,14 @@ impl<M: Machine> Reclaim<M> {
     ) -> Outcome {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
+        let mut pages = self.frames.pages(frame);
         let mut seen = self.see(reach, frame, flags);
         let scan = ScanRights::of(control, self.choices.writeback_met);
         loop {
             match decide_fate(&seen, &scan) {
                 Fate::Count => {
                     seen.is_counted = true;
-                    control.scanned += u64::from(seen.is_mapped || seen.in_swap_cache);
+                    control.scanned += pages * u64::from(seen.is_mapped || seen.in_swap_cache);
                     self.count_on_sight(seen.is_file, flags, frame, counts, &mut list.owners);
                 }
                 Fate::WaitForWrite => {
@@ -247,8 +253,11 @@ impl<M: Machine> Reclaim<M> {
                     seen.is_compound = !self.split_for_swap(frame, &mut list.owners);
                     if seen.is_compound {
                         // The owner of the page went away, or other tasks hold the page.
-                        return stay(Why::Held, Outcome::Keep, control);
+                        return stay(Why::Held, Outcome::Keep, pages, control);
                     }
+                    // The other pages are on the lists again.
+                    control.scanned -= pages - 1;
+                    pages = 1;
                 }
                 Fate::AddToSwap => {
                     seen.in_swap_cache = self.add_to_swap(frame);
@@ -256,7 +265,7 @@ impl<M: Machine> Reclaim<M> {
                         (true, _) => self.see_again(&mut seen, reach, frame, control),
                         // No block of slots is free, so the folio is split into pages.
                         (false, true) => seen.goes_whole = false,
-                        (false, false) => return stay(Why::NotSwappable, Outcome::Activate, control),
+                        (false, false) => return stay(Why::NotSwappable, Outcome::Activate, pages, control),
                     }
                 }
                 Fate::Unmap => {
@@ -265,13 +274,13 @@ impl<M: Machine> Reclaim<M> {
                     self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Pageout => {
-                    self.count_at_write(counts);
+                    self.count_at_write(pages, counts);
                     self.remove_waiting(&mut list.removals);
                     let before = counts.written;
                     if let Some(outcome) = self.pageout(task, frame, control, counts, &mut list.owners) {
                         let is_written = counts.written > before;
-                        control.met.written += u64::from(is_written);
-                        control.met.dirty += u64::from(!is_written);
+                        control.met.written += pages * u64::from(is_written);
+                        control.met.dirty += pages * u64::from(!is_written);
                         return outcome;
                     }
                     seen.is_dirty = false;
@@ -280,11 +289,11 @@ impl<M: Machine> Reclaim<M> {
                 Fate::LeaveToFlusher => return self.leave_to_flusher(frame, control, counts),
                 Fate::Keep(why) => {
                     if why == Why::Dirty {
-                        self.count_at_write(counts);
+                        self.count_at_write(pages, counts);
                     }
-                    return stay(why, Outcome::Keep, control);
+                    return stay(why, Outcome::Keep, pages, control);
                 }
-                Fate::Activate(why) => return stay(why, Outcome::Activate, control),
+                Fate::Activate(why) => return stay(why, Outcome::Activate, pages, control),
                 Fate::Remove => return self.remove_from_owner(frame, seen.is_file, control, list),
             }
         }
@@ -336,10 +345,11 @@ impl<M: Machine> Reclaim<M> {
 
     /// Marks a dirty page, so that it is freed as soon as the flusher has written it. Returns the outcome for the page.
     fn leave_to_flusher(&self, frame: FrameNumber, control: &mut ScanControl, counts: &mut ListCounts) -> Outcome {
-        self.count_at_write(counts);
-        self.stat.count(Event::NrVmscanImmediateReclaim, 1);
+        let pages = self.frames.pages(frame);
+        self.count_at_write(pages, counts);
+        self.stat.count(Event::NrVmscanImmediateReclaim, pages);
         self.frames[frame].set(Flags::RECLAIM);
-        control.met.dirty += 1;
+        control.met.dirty += pages;
         self.unwritten()
     }
 
@@ -353,6 +363,7 @@ impl<M: Machine> Reclaim<M> {
         counts: &mut ListCounts,
         list: &mut PageList<M>,
     ) -> Outcome {
+        let pages = self.frames.pages(frame);
         match state {
             Writeback::Wait => {
                 // The page has gone round its list while it was being written, so pages further on in the list will not
@@ -362,14 +373,14 @@ impl<M: Machine> Reclaim<M> {
                 self.wait_on_writeback(frame);
                 return Outcome::LookAgain;
             }
-            Writeback::MetAgain => counts.immediate += 1,
+            Writeback::MetAgain => counts.immediate += pages,
             Writeback::Keep => {}
             Writeback::Mark => {
                 self.frames[frame].set(Flags::RECLAIM);
-                counts.writeback += 1;
+                counts.writeback += pages;
             }
         }
-        control.met.under_writeback += 1;
+        control.met.under_writeback += pages;
         self.unwritten()
     }
 
@@ -385,7 +396,7 @@ impl<M: Machine> Reclaim<M> {
         let file = if is_file { list.owners.file_of(self, frame) } else { None };
         if is_file && file.is_none() || !is_file && !self.frames[frame].is(Flags::SWAPCACHE) {
             // The page's owner went away.
-            return stay(Why::Held, Outcome::Keep, control);
+            return stay(Why::Held, Outcome::Keep, self.frames.pages(frame), control);
         }
         if let Some(file) = file.filter(|_| self.removes_by_file() && !self.may_be_held(frame)) {
             self.remove_with_others(&mut list.removals, file, frame, self.eviction_shadow(frame, control.group));
@@ -395,7 +406,7 @@ impl<M: Machine> Reclaim<M> {
             return Outcome::Free;
         }
         if !self.may_be_held(frame) {
-            return stay(Why::Held, Outcome::Keep, control);
+            return stay(Why::Held, Outcome::Keep, self.frames.pages(frame), control);
         }
         self.unlock_page(frame);
         Outcome::FreeUnlessHeld
@@ -429,20 +440,21 @@ impl<M: Machine> Reclaim<M> {
         // Flushers never clean anonymous pages, so these do not show whether writeback keeps up.
         let dirty = is_file && flags.has(Flags::DIRTY);
         let writeback = is_file && flags.has(Flags::WRITEBACK);
-        counts.dirty += u64::from(dirty || writeback);
-        counts.unqueued_dirty += u64::from(dirty && !writeback);
+        let pages = self.frames.pages(frame);
+        counts.dirty += pages * u64::from(dirty || writeback);
+        counts.unqueued_dirty += pages * u64::from(dirty && !writeback);
         // A clean page of a congested device counts as congested, too. Then `congested` can exceed `dirty`, and the
         // zone is not marked congested.
         let is_congested = is_file
             && self.machine.is_any_congested(Operation::Write)
             && owners.file_of(self, frame).is_some_and(|file| self.machine.is_congested(file.device, Operation::Write));
-        counts.congested += u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
+        counts.congested += pages * u64::from(is_congested || writeback && flags.has(Flags::RECLAIM));
     }
 
-    /// Counts a dirty page at the moment when reclaim decides whether to write it. Does nothing if reclaim counts dirty
-    /// pages when it first meets them (`reclaim.dirty_accounting`).
-    fn count_at_write(&self, counts: &mut ListCounts) {
-        counts.dirty += u64::from(!self.choices.dirty_accounting.is_on_sight());
+    /// Counts the pages of a dirty folio at the moment when reclaim decides whether to write it. Does nothing if reclaim
+    /// counts dirty pages when it first meets them (`reclaim.dirty_accounting`).
+    fn count_at_write(&self, pages: u64, counts: &mut ListCounts) {
+        counts.dirty += pages * u64::from(!self.choices.dirty_accounting.is_on_sight());
     }
 
     /// Returns where a page goes that reclaim found under writeback, or left for the flusher to write: to the active
@@ -476,8 +488,9 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::Pageout);
         let descriptor = &self.frames[frame];
         let at_write = !self.choices.dirty_accounting.is_on_sight();
+        let pages = self.frames.pages(frame);
         let mut keep = || {
-            counts.congested += u64::from(at_write);
+            counts.congested += pages * u64::from(at_write);
             Some(Outcome::Keep)
         };
         // Another task has a reference. The page could not be freed after the write, and a task that found it mapped
@@ -521,8 +534,8 @@ impl<M: Machine> Reclaim<M> {
                 self.write_swap_page(frame)
             }
         };
-        self.stat.count(Event::NrVmscanWrite, 1);
-        counts.written += u64::from(written == WritePage::Submitted);
+        self.stat.count(Event::NrVmscanWrite, pages);
+        counts.written += pages * u64::from(written == WritePage::Submitted);
         let is_at_once = file.is_none() && self.swap_is_synchronous();
         if (control.waits_for_writeback || is_at_once) && written == WritePage::Submitted {
             self.wait_on_writeback(frame);
@@ -543,8 +556,8 @@ impl<M: Machine> Reclaim<M> {
     }
 }
 
-/// Counts a page that reclaim leaves in memory for the reason `why`, and returns `outcome`.
-const fn stay(why: Why, outcome: Outcome, control: &mut ScanControl) -> Outcome {
-    why.count(&mut control.met);
+/// Counts the pages of a folio that reclaim leaves in memory for the reason `why`, and returns `outcome`.
+const fn stay(why: Why, outcome: Outcome, pages: u64, control: &mut ScanControl) -> Outcome {
+    why.count(pages, &mut control.met);
     outcome
 }

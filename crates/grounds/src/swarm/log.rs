@@ -38,9 +38,13 @@ pub(super) struct Log {
 impl Log {
     /// Adds a record: page `page` of `file` is about to get the stamp `stamp`. Gives the page the record's number.
     pub fn add(&self, shared: &Shared, file: &Arc<File<Sim>>, page: u32, stamp: u64) {
-        let mut records = self.records.borrow_mut();
-        records.push_back(Record { file: file.clone(), page, stamp: stamp.to_le_bytes() });
-        shared.engine.access().raise_log_number(file, page, self.durable.get() + records.len() as u64);
+        let number = {
+            let mut records = self.records.borrow_mut();
+            records.push_back(Record { file: file.clone(), page, stamp: stamp.to_le_bytes() });
+            self.durable.get() + records.len() as u64
+        };
+        // Other tasks may run during this call, and use the log.
+        shared.engine.access().raise_log_number(file, page, number);
     }
 
     /// Checks that no stamp of a record that is not durable is on its disk, or on the way there.
@@ -63,9 +67,9 @@ impl Log {
     fn make_durable(&self, shared: &Shared) {
         let records = self.records.take();
         self.durable.set(self.durable.get() + records.len() as u64);
-        for store in shared.live.borrow().values() {
-            store.what.file().inspect(|file| shared.engine.access().note_log_durable(file, self.durable.get()));
-        }
+        // Other tasks may run during the calls, and make files.
+        let files: Vec<_> = shared.live.borrow().values().filter_map(|store| store.what.file().cloned()).collect();
+        files.iter().for_each(|file| shared.engine.access().note_log_durable(file, self.durable.get()));
     }
 }
 

@@ -13,7 +13,7 @@ use crate::lru::{DEF_PRIORITY, Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, FrameTable, Warmth, ZoneKind};
 use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
-use machine::{FrameNumber, Func, Lock, LockClass, Machine, Order, Step};
+use machine::{FrameNumber, Func, Lock, LockClass, Machine, Step};
 use std::sync::OnceLock;
 
 /// A policy that runs in the engine: it orders the pages of the frame table.
@@ -283,7 +283,7 @@ impl<M: Machine> Lru<M> {
             }
             self.machine.spend(Step::LruMove, pages.len() as u32);
         }
-        gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
+        gone.into_iter().for_each(|frame| self.free_folio(frame, Warmth::Cold));
     }
 
     /// Takes those of `pages` that are on the policy's list off the list.
@@ -329,6 +329,7 @@ mod tests {
     use crate::lru::choices::{Choices, PolicyKind, SmallTargets};
     use crate::lru::policy::simple;
     use crate::memory::{Layout, Memory, MigrateType};
+    use machine::Order;
     use machine::atomic::Ordering::Relaxed;
     use sim::{Config, Sim};
 

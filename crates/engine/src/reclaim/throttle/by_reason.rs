@@ -58,15 +58,15 @@ impl<M: Machine> Reclaim<M> {
         }
     }
 
-    /// Notes that the write of a page has ended.
-    pub(crate) fn note_written(&self, frame: FrameNumber) {
+    /// Notes that the write of a folio of `pages` pages has ended, whose head is `frame`.
+    pub(crate) fn note_written(&self, frame: FrameNumber, pages: u64) {
         let waiters = &self.node_state(self.zone_of(frame).node).write_waiters;
         let tasks = waiters.tasks.load(Relaxed);
         if tasks == 0 {
             return;
         }
-        self.stat.count(Event::NrThrottledWritten, 1);
-        if waiters.written.fetch_add(1, Relaxed) + 1 >= u64::from(tasks) * CLUSTER {
+        self.stat.count(Event::NrThrottledWritten, pages);
+        if waiters.written.fetch_add(pages, Relaxed) + pages >= u64::from(tasks) * CLUSTER {
             self.machine.wake(&waiters.queue);
         }
     }

@@ -7,7 +7,7 @@ use crate::lru::policy::{Blocks, CLUSTER, Pages, Taken};
 use crate::lru::{BlockVictims, Family, Isolated, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, Warmth, ZoneKind};
 use crate::stat::ZoneEvent;
-use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
+use machine::{FrameNumber, Func, Lock, Machine, Step};
 
 /// The amounts by which a putback of pages changes the counts of recently scanned and rotated pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,7 +207,7 @@ impl<M: Machine> Lru<M> {
             let (pages, others) = rest.split_at(cluster.min(rest.len()));
             self.putback_cluster(lruvec, family, pages, recent, &mut gone);
             for frame in gone.drain(..) {
-                self.free(frame, Order::ZERO, Warmth::Cold);
+                self.free_folio(frame, Warmth::Cold);
             }
             // The scan's amounts are added only once, with the first cluster.
             recent = Recent { counts_active: recent.counts_active, ..Recent::default() };

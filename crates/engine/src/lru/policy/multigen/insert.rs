@@ -11,7 +11,7 @@ use crate::lru::huge::INHERITED;
 use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::Event;
-use machine::{FrameNumber, Func, Lock, Machine, Order, Step};
+use machine::{FrameNumber, Func, Lock, Machine, Step};
 
 /// Returns the list under which pages of a family are counted. `is_active` is `true` for pages in the two youngest
 /// generations.
@@ -191,7 +191,7 @@ impl<M: Machine> Lru<M> {
             }
             self.machine.spend(Step::LruMove, pages.len() as u32);
         }
-        gone.into_iter().for_each(|frame| self.free(frame, Order::ZERO, Warmth::Cold));
+        gone.into_iter().for_each(|frame| self.free_folio(frame, Warmth::Cold));
     }
 
     /// Takes the listed page in `frame` off its list, so that the caller can move it to another frame. Takes one more
