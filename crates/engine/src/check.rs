@@ -43,7 +43,7 @@ enum Place {
 impl<M: Machine> Access<M> {
     /// Checks all invariants; see [`crate::Engine::check`].
     pub(crate) fn check(&self) -> Result<(), Broken> {
-        self.drain_all();
+        self.lru().drain_all();
         // Frames that never came online are in no place, and there may be many of them, so they are not checked.
         let end = self.zones.iter().map(|zone| zone.start.index() + zone.online() as usize).max();
         let mut places = vec![Place::Nowhere; end.unwrap_or(0)];
@@ -62,7 +62,7 @@ impl<M: Machine> Access<M> {
     /// their stocks (pages charged in advance). Checks the usage of swap slots in the same way.
     fn check_groups(&self, end: usize) -> Result<(), Broken> {
         let Some(groups) = &self.groups else { return Ok(()) };
-        self.check_memcg_lru().map_err(Broken)?;
+        self.lru().check_memcg_lru().map_err(Broken)?;
         let mut pages = vec![0; groups.room()];
         let mut slots = vec![0; groups.room()];
         // Pages of files; the dirty ones among them; those whose last write failed.
@@ -143,7 +143,7 @@ impl<M: Machine> Access<M> {
             })?;
         }
         let mut result = Ok(());
-        self.for_each_per_cpu_page(|frame| {
+        self.memory().for_each_per_cpu_page(|frame| {
             if result.is_ok() {
                 result = self.place(places, frame, Place::PerCpu);
             }
@@ -154,7 +154,7 @@ impl<M: Machine> Access<M> {
     fn check_lists(&self, places: &mut [Place]) -> Result<(), Broken> {
         for zone in &self.zones {
             let mut result = Ok(());
-            let counts = self.check_lists_of(zone, |list, frame| {
+            let counts = self.lru().check_lists_of(zone, |list, frame| {
                 for n in 0..self.frames.pages(frame) as u32 {
                     if result.is_ok() {
                         result = self.place(places, FrameNumber(frame.0 + n), Place::Listed(list));
@@ -188,14 +188,14 @@ impl<M: Machine> Access<M> {
             })?;
         }
         let gauges = [Gauge::NrSlabReclaimable, Gauge::NrSlabUnreclaimable, Gauge::NrPageTablePages, Gauge::NrBounce];
-        let counted: u64 = gauges.into_iter().map(|gauge| self.gauge(gauge)).sum();
-        let lent = self.lent_pages();
+        let counted: u64 = gauges.into_iter().map(|gauge| self.memory().gauge(gauge)).sum();
+        let lent = self.memory().lent_pages();
         ensure(kernel == counted + lent, || format!("{kernel} kernel pages, gauges say {counted}, and {lent} are lent"))
     }
 
     fn check_files(&self) -> Result<(), Broken> {
         let (mut pages, mut dirty, mut failed, mut nodes) = (0, 0, 0, 0);
-        for file in self.files() {
+        for file in self.page_cache().files() {
             let mut next = 0;
             let (mut found, mut failed_here) = (0, 0);
             let mut node = None;
@@ -204,7 +204,7 @@ impl<M: Machine> Access<M> {
                 found += 1;
                 nodes += u64::from(node.replace(page / NODE_PAGES) != Some(page / NODE_PAGES));
                 let descriptor = &self.frames[frame];
-                ensure(self.is_page_of(frame, Owner::File(file.id), page), || {
+                ensure(self.lru().is_page_of(frame, Owner::File(file.id), page), || {
                     format!("file {} page {page} is in {frame}, which says {descriptor:?}", file.id)
                 })?;
                 let is_dirty = descriptor.is(Flags::DIRTY);
@@ -239,13 +239,13 @@ impl<M: Machine> Access<M> {
         let takes_memory = self.index_nodes.slabs().is_some();
         ensure(!takes_memory || nodes == counted, || format!("{nodes} nodes of files' indexes, counted {counted}"))?;
         let cached = u64::from(self.swap.cache.pages());
-        let counted = self.gauge(Gauge::NrFilePages);
+        let counted = self.memory().gauge(Gauge::NrFilePages);
         ensure(pages + cached == counted, || {
             format!("{pages} file pages and {cached} in the swap cache, nr_file_pages {counted}")
         })?;
-        let counted = self.gauge(Gauge::NrDirty);
+        let counted = self.memory().gauge(Gauge::NrDirty);
         ensure(dirty == counted, || format!("{dirty} dirty file pages, nr_dirty {counted}"))?;
-        let counted = self.gauge(Gauge::NrWriteFailed);
+        let counted = self.memory().gauge(Gauge::NrWriteFailed);
         ensure(failed == counted as i64, || format!("{failed} pages could not be written, nr_write_failed {counted}"))
     }
 
@@ -254,7 +254,7 @@ impl<M: Machine> Access<M> {
     fn check_devices(&self) -> Result<(), Broken> {
         let (mut dirty, mut writeback, mut failed) = (0, 0, 0);
         for backing in self.backings.iter() {
-            let files = self.files();
+            let files = self.page_cache().files();
             let of_device = files.iter().filter(|file| file.backing == backing.device);
             let used: u64 = of_device.map(|file| file.taken_blocks()).sum();
             let free = backing.blocks.lock().free();
@@ -265,11 +265,11 @@ impl<M: Machine> Access<M> {
             writeback += backing.writeback.load(machine::atomic::Ordering::Relaxed);
             failed += backing.failed_files.pages();
         }
-        let counted = self.gauge(Gauge::NrWriteFailed);
+        let counted = self.memory().gauge(Gauge::NrWriteFailed);
         ensure(failed == counted as i64, || format!("{failed} failed pages by device, nr_write_failed {counted}"))?;
-        let counted = self.gauge(Gauge::NrDirty);
+        let counted = self.memory().gauge(Gauge::NrDirty);
         ensure(dirty == counted as i64, || format!("{dirty} dirty pages by device, nr_dirty {counted}"))?;
-        let counted = self.gauge(Gauge::NrWriteback);
+        let counted = self.memory().gauge(Gauge::NrWriteback);
         ensure(writeback <= counted as i64, || format!("{writeback} pages written by device, nr_writeback {counted}"))
     }
 
@@ -279,9 +279,10 @@ impl<M: Machine> Access<M> {
         let mut mapped = BTreeMap::new();
         let (mut file_pages, mut huge_pages) = (0, 0);
         let mut slots: BTreeMap<u32, u16> = BTreeMap::new();
-        for region in self.regions() {
+        for region in self.anonymous().regions() {
             if let Some(mapped) = &region.file {
-                let is_known = self.mappers(&mapped.file).iter().any(|other| std::sync::Arc::ptr_eq(other, &region));
+                let is_known =
+                    self.anonymous().mappers(&mapped.file).iter().any(|other| std::sync::Arc::ptr_eq(other, &region));
                 ensure(is_known, || format!("region {} maps file {}, which does not know", region.id, mapped.file.id))?;
             }
             for page in region.parts_with_table(0).flatten() {
@@ -311,7 +312,7 @@ impl<M: Machine> Access<M> {
                         Some(mapped) if entry.is_file() => (Owner::File(mapped.file.id), mapped.first_page + page),
                         _ => (Owner::Region(region.id), page),
                     };
-                    let found = (descriptor.owner(), self.index_of(frame));
+                    let found = (descriptor.owner(), self.page_cache().index_of(frame));
                     let is_of_tree = matches!(found.0, Owner::Region(owner) if region.descends_from(owner));
                     ensure(found == expected || is_of_tree && found.1 == page, || {
                         format!("region {} page {page} maps {frame}, which says {descriptor:?}", region.id)
@@ -326,12 +327,12 @@ impl<M: Machine> Access<M> {
                 }
             }
         }
-        let counted = self.gauge(Gauge::NrAnonPages);
+        let counted = self.memory().gauge(Gauge::NrAnonPages);
         let anon_pages = mapped.len() as u64 - file_pages + huge_pages * (u64::from(ENTRIES) - 1);
         ensure(anon_pages == counted, || format!("{anon_pages} mapped anonymous pages, nr_anon_pages {counted}"))?;
-        let counted = self.gauge(Gauge::NrAnonTransparentHugepages);
+        let counted = self.memory().gauge(Gauge::NrAnonTransparentHugepages);
         ensure(huge_pages == counted, || format!("{huge_pages} huge pages, nr_anon_transparent_hugepages {counted}"))?;
-        let counted = self.gauge(Gauge::NrMapped);
+        let counted = self.memory().gauge(Gauge::NrMapped);
         ensure(file_pages == counted, || format!("{file_pages} mapped pages of files, nr_mapped {counted}"))?;
         let map = self.swap.slots.lock();
         for slot in 1..=self.swap.total_slots() {
@@ -351,7 +352,7 @@ impl<M: Machine> Access<M> {
             })?;
             if let Some(frame) = cached {
                 let descriptor = &self.frames[frame];
-                ensure(self.has_swap_slot(frame, slot), || {
+                ensure(self.swap_floor().has_swap_slot(frame, slot), || {
                     format!("swap slot {slot} is cached in {frame}, which says {descriptor:?}")
                 })?;
             }
@@ -415,7 +416,7 @@ impl<M: Machine> Access<M> {
                     })?,
                     Place::Kernel | Place::Offline => {}
                     Place::Listed(list) => {
-                        ensure(list == self.list_of(frame) && flags.has(Flags::LRU), || {
+                        ensure(list == self.lru().list_of(frame) && flags.has(Flags::LRU), || {
                             format!("{frame} is on {list:?}, its flags say otherwise: {descriptor:?}")
                         })?;
                         let is_file = matches!(descriptor.owner(), Owner::File(_));

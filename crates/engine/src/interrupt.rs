@@ -39,7 +39,7 @@ impl<M: Machine> Access<M> {
         if let Err(error) = result {
             self.frames[frame].note_read_error(error);
         }
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
     }
 
     /// Ends the read of a page. When the last page of a folio has been read, marks the folio as up to date and unlocks
@@ -52,7 +52,7 @@ impl<M: Machine> Access<M> {
             Ok(()) => self.frames[frame].set(Flags::UPTODATE),
             Err(error) => self.frames[frame].note_read_error(error),
         }
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
     }
 
     fn end_write(&self, page: FrameNumber, result: Result<(), IoError>, owners: &mut Owners<M>) {
@@ -62,11 +62,11 @@ impl<M: Machine> Access<M> {
         let descriptor = &self.frames[frame];
         let file = owners.file_of(self, frame);
         if let (Ok(()), Some(file)) = (result, file) {
-            self.end_good_write(file, frame);
+            self.writeback().end_good_write(file, frame);
         }
         if let Err(error) = result {
             match file {
-                Some(file) => self.end_failed_write(file, frame, error),
+                Some(file) => self.writeback().end_failed_write(file, frame, error),
                 // No file has the page: its contents exist nowhere else, so it must stay dirty.
                 None => descriptor.set(Flags::DIRTY),
             }
@@ -74,10 +74,10 @@ impl<M: Machine> Access<M> {
         }
         let is_waited_for = descriptor.test_clear(Flags::RECLAIM);
         if is_waited_for {
-            self.rotate(frame);
+            self.lru().rotate(frame);
         }
-        self.end_writeback(frame, file.map(AsRef::as_ref));
-        self.note_written(frame, folio.order.pages());
+        self.writeback().end_writeback(frame, file.map(AsRef::as_ref));
+        self.reclaim().note_written(frame, folio.order.pages());
         // When a waiter wakes up, the page can be freed already, and no longer counts as under writeback.
         if is_waited_for {
             self.machine.wake(&self.written);

@@ -18,9 +18,9 @@
 //! * `bio`: requests to devices; [`stat`]: counters, open to all floors; [`choice`]: how choices are declared;
 //!   [`task`]: the state of a task.
 //!
-//! In the engine, a floor owns the floor below and dereferences to it. So a call to a lower floor is written like any
-//! other call, and a call to a higher floor does not compile. If two floors use the same name, a call names its floor:
-//! `self.writeback().choices`.
+//! In the engine, a floor owns the floor below and dereferences to it. So a call to the floor below is written like any
+//! other call, and a call to a higher floor does not compile. A call that goes more than one floor down names the
+//! floor: `self.lru().put(…)`.
 //!
 //! For users, an [`Engine`] dereferences to nothing. It has a method for each floor, from [`Engine::access`] to
 //! [`Engine::memory`], so a call names its floor: `engine.access().read(…)`, `engine.memory().zones`.

@@ -32,7 +32,7 @@ impl<M: Machine> Access<M> {
     /// Frees the memory of a buffer.
     pub fn free_direct_buffer(&self, buffer: DirectBuffer) {
         for frame in buffer.0 {
-            self.free_kernel(frame, Gauge::NrSlabUnreclaimable);
+            self.memory().free_kernel(frame, Gauge::NrSlabUnreclaimable);
         }
     }
 
@@ -58,7 +58,7 @@ impl<M: Machine> Access<M> {
         self.stat.count(if operation == Operation::Read { Event::Pgpgin } else { Event::Pgpgout }, kib);
         self.machine.submit(Request { device, operation, block, frames, is_sync });
         for frame in &buffer.0 {
-            self.wait_on_read(*frame);
+            self.page_cache().wait_on_read(*frame);
         }
         buffer.0.iter().find_map(|frame| self.frames[*frame].read_error()).map_or(Ok(()), Err)
     }

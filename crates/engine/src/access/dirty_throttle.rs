@@ -60,14 +60,14 @@ impl<M: Machine> Access<M> {
             DirtyThrottle::Sleeps => task.pages_dirtied += 1,
             DirtyThrottle::Writes => {
                 task.pages_dirtied += 1;
-                if task.pages_dirtied >= self.poll_pages_of_writers(self.backing(device)) {
+                if task.pages_dirtied >= self.poll_pages_of_writers(self.writeback().backing(device)) {
                     self.balance_dirty_pages_by_writing(task, device);
                 }
                 return;
             }
         }
         let mut limit = if task.pages_dirtied_poll == 0 { POLL_PAGES } else { task.pages_dirtied_poll };
-        if self.is_over_limit_fast(self.backing(device)) {
+        if self.is_over_limit_fast(self.writeback().backing(device)) {
             limit = limit.min(POLL_PAGES / 4);
         }
         if task.pages_dirtied >= limit {
@@ -90,7 +90,7 @@ impl<M: Machine> Access<M> {
         if task.pages_dirtied == 0 {
             return;
         }
-        let backing = self.backing(device);
+        let backing = self.writeback().backing(device);
         // The number of pages that a task may dirty between two checks when too many pages are dirty. One sleep for
         // each page would cost more than the page. The more tasks wait already, the fewer pages; at the least, one.
         let at_limit = || (POLL_PAGES / 4 / (1 + backing.dirty_waits.tasks())).max(1);
@@ -100,15 +100,15 @@ impl<M: Machine> Access<M> {
         }
         let _span = self.machine.span(Func::BalanceDirtyPages);
         loop {
-            let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
+            let state @ DirtyState { limits, dirty } = self.writeback().dirty_state_of(backing);
             backing.tracked_limit.store(limits.dirty, Relaxed);
             (task.pages_dirtied, task.pages_dirtied_poll) = (0, poll_interval(dirty, limits.dirty).max(at_limit()));
             if dirty <= limits.dirty || self.is_abandoned.load(Relaxed) || self.machine.is_killed() {
                 break;
             }
-            self.wake_flusher(device);
+            self.writeback().wake_flusher(device);
             let began = self.machine.now();
-            self.wait_for_dirty_room(backing, limits.dirty);
+            self.writeback().wait_for_dirty_room(backing, limits.dirty);
             self.note_held_back(began, device, state);
             // The flusher found only pages that tasks are changing. These tasks may be the writers themselves, so no
             // writer may wait for such pages.
@@ -116,8 +116,8 @@ impl<M: Machine> Access<M> {
                 break;
             }
         }
-        if self.is_over_background(backing) {
-            self.wake_flusher(device);
+        if self.writeback().is_over_background(backing) {
+            self.writeback().wake_flusher(device);
         }
     }
 
@@ -127,8 +127,10 @@ impl<M: Machine> Access<M> {
         // A writer checks at least every few hundred pages; between two checks the tracked limit moves far less than
         // that.
         let limit = |backing: &Backing<M>| backing.tracked_limit.load(Relaxed);
-        match self.writeback().choices.device_limits {
-            DeviceLimits::Together => self.dirty_pages() > self.backings.iter().map(limit).max().unwrap_or(0).max(1),
+        match self.writeback().writeback().choices.device_limits {
+            DeviceLimits::Together => {
+                self.writeback().dirty_pages() > self.backings.iter().map(limit).max().unwrap_or(0).max(1)
+            }
             DeviceLimits::Apart => backing.dirty_pages() > limit(backing).max(1),
         }
     }
@@ -136,15 +138,15 @@ impl<M: Machine> Access<M> {
     /// Returns whether a task that is about to dirty a page of a file would be held back, because too many pages are
     /// dirty or too many pages of the file cannot be written. If so, wakes the flusher.
     pub(super) fn would_hold_back(&self, file: &File<M>) -> bool {
-        let backing = self.backing(file.backing);
+        let backing = self.writeback().backing(file.backing);
         let is_over_limit = self.is_over_limit_fast(backing) && {
-            let DirtyState { limits, dirty } = self.dirty_state_of(backing);
+            let DirtyState { limits, dirty } = self.writeback().dirty_state_of(backing);
             backing.tracked_limit.store(limits.dirty, Relaxed);
             dirty > limits.dirty
         };
-        let is_held_back = (is_over_limit || self.refuses_writes(file)) && !self.is_abandoned.load(Relaxed);
+        let is_held_back = (is_over_limit || self.writeback().refuses_writes(file)) && !self.is_abandoned.load(Relaxed);
         if is_held_back {
-            self.wake_flusher(file.backing);
+            self.writeback().wake_flusher(file.backing);
         }
         is_held_back
     }
@@ -156,7 +158,7 @@ impl<M: Machine> Access<M> {
     /// When the pages still cannot be written.
     pub(super) fn wait_while_refused(&self, file: &File<M>) -> Result<(), Error> {
         let (mut waited, mut left) = (Nanos(0), i64::MAX);
-        while self.refuses_writes(file) {
+        while self.writeback().refuses_writes(file) {
             if self.machine.is_killed() || self.is_abandoned.load(Relaxed) {
                 break;
             }
@@ -166,12 +168,12 @@ impl<M: Machine> Access<M> {
                 (waited, left) = (Nanos(0), pages);
             }
             if waited >= REFUSAL_AFTER {
-                match self.reason_of_refusal(file) {
+                match self.writeback().reason_of_refusal(file) {
                     Some(failure) => return Err(Error::of_failure(file, failure)),
                     None => waited = Nanos(0),
                 }
             }
-            self.wake_flusher(file.backing);
+            self.writeback().wake_flusher(file.backing);
             let waiting = Waiting::begin(&self.machine, WaitReason::RefusedWrites);
             self.machine.pause(REFUSAL_POLL);
             drop(waiting);
@@ -184,7 +186,7 @@ impl<M: Machine> Access<M> {
     /// kswapd have ended.
     pub fn release_waiters(&self) {
         self.is_abandoned.store(true, SeqCst);
-        for file in self.files().iter() {
+        for file in self.page_cache().files().iter() {
             file.log_order.get().inspect(|order| self.machine.wake(&order.wanted_wait));
         }
     }
@@ -194,10 +196,10 @@ impl<M: Machine> Access<M> {
     /// waits. This function may sleep.
     #[must_use]
     pub fn wait_for_log_wanted(&self, file: &File<M>, end: Nanos) -> Option<u64> {
-        let order = self.log_order(file);
+        let order = self.writeback().log_order(file);
         loop {
             let ticket = self.machine.ticket(&order.wanted_wait);
-            let wanted = self.log_wanted(file);
+            let wanted = self.writeback().log_wanted(file);
             let is_over = self.machine.now() >= end || self.machine.is_killed() || self.is_abandoned.load(SeqCst);
             if wanted.is_some() || is_over {
                 return wanted;
@@ -208,12 +210,12 @@ impl<M: Machine> Access<M> {
 
     fn balance_dirty_pages(&self, task: &mut Task, device: DeviceId) {
         let _span = self.machine.span(Func::BalanceDirtyPages);
-        let backing = self.backing(device);
+        let backing = self.writeback().backing(device);
         loop {
             let now = self.machine.now();
-            let state = self.dirty_state_of(backing);
+            let state = self.writeback().dirty_state_of(backing);
             backing.tracked_limit.store(state.limits.dirty, Relaxed);
-            let of_group = self.dirty_state_of_group(task.group);
+            let of_group = self.writeback().dirty_state_of_group(task.group);
             let is_free = |state: DirtyState| state.dirty <= state.limits.free_run();
             if is_free(state) && of_group.is_none_or(is_free) {
                 task.dirty_paused_at = now;
@@ -225,8 +227,8 @@ impl<M: Machine> Access<M> {
             if self.is_abandoned.load(Relaxed) {
                 break;
             }
-            self.wake_flusher(device);
-            self.update_bandwidth(backing);
+            self.writeback().wake_flusher(device);
+            self.writeback().update_bandwidth(backing);
             let Some((pause, state)) = self.pause_for(task, backing, now, state, of_group) else { break };
             let waiting = Waiting::begin(&self.machine, WaitReason::DirtyLimit);
             self.machine.pause(pause.time);
@@ -240,8 +242,8 @@ impl<M: Machine> Access<M> {
             task.pages_dirtied = 0;
             break;
         }
-        if self.is_over_background(backing) || self.is_group_over_background(task.group) {
-            self.wake_flusher(device);
+        if self.writeback().is_over_background(backing) || self.writeback().is_group_over_background(task.group) {
+            self.writeback().wake_flusher(device);
         }
     }
 
@@ -256,7 +258,7 @@ impl<M: Machine> Access<M> {
         state: DirtyState,
         of_group: Option<DirtyState>,
     ) -> Option<(Pause, DirtyState)> {
-        let sample = self.bandwidth_sample(backing);
+        let sample = self.writeback().bandwidth_sample(backing);
         let (mut rate, mut write_rate, mut to_drain, mut demands) = {
             let bandwidth = backing.bandwidth.lock();
             backing.tracked_limit.store(bandwidth.tracked_limit, Relaxed);
@@ -264,7 +266,7 @@ impl<M: Machine> Access<M> {
             (bandwidth.rate_at(position), bandwidth.average_write, sample.device_dirty, state)
         };
         if let Some(state) = of_group {
-            let of_group = self.rates_of_group(backing, task.group, state);
+            let of_group = self.writeback().rates_of_group(backing, task.group, state);
             if of_group.rate < rate {
                 (rate, write_rate, to_drain, demands) = (of_group.rate, of_group.write_rate, of_group.dirty, state);
             }

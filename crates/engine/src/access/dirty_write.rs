@@ -38,7 +38,7 @@ impl<M: Machine> Access<M> {
     /// This function may sleep.
     pub(super) fn balance_dirty_pages_by_writing(&self, task: &mut Task, device: DeviceId) {
         let _span = self.machine.span(Func::BalanceDirtyPages);
-        let backing = self.backing(device);
+        let backing = self.writeback().backing(device);
         let dirtied = std::mem::take(&mut task.pages_dirtied);
         task.pages_dirtied_ever += dirtied;
         let wanted = dirtied + dirtied / 2;
@@ -48,7 +48,7 @@ impl<M: Machine> Access<M> {
             held.get_or_insert_with(|| (self.machine.now(), state));
             backing.dirty_exceeded.store(true, Relaxed);
             if backing.writable_pages() > 0 {
-                wrote += self.write_back(backing, wanted - wrote);
+                wrote += self.writeback().write_back(backing, wanted - wrote);
             }
             if wrote >= wanted || self.is_abandoned.load(Relaxed) || self.machine.is_killed() {
                 break;
@@ -61,8 +61,8 @@ impl<M: Machine> Access<M> {
         if let Some((began, state)) = held {
             self.note_held_back(began, device, state);
         }
-        if self.is_over_background(backing) {
-            self.wake_flusher(device);
+        if self.writeback().is_over_background(backing) {
+            self.writeback().wake_flusher(device);
         }
     }
 
@@ -72,8 +72,8 @@ impl<M: Machine> Access<M> {
     /// all pages that were ever dirtied on the device. So the task that dirties most is paused first. While so few
     /// pages are dirty that no limit matters (`free_run`), no task must write.
     fn excess_of(&self, task: &Task, backing: &Backing<M>) -> Option<DirtyState> {
-        let state @ DirtyState { limits, dirty } = self.dirty_state_of(backing);
-        let device_limit = self.device_limit(backing, limits.dirty);
+        let state @ DirtyState { limits, dirty } = self.writeback().dirty_state_of(backing);
+        let device_limit = self.writeback().device_limit(backing, limits.dirty);
         let ever = backing.dirtied.load(Relaxed).max(task.pages_dirtied_ever).max(1);
         let kept = u128::from(device_limit / 8) * u128::from(task.pages_dirtied_ever) / u128::from(ever);
         let is_over = backing.dirty_pages() > device_limit - kept as u64 || dirty > limits.dirty;

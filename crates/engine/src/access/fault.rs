@@ -111,7 +111,7 @@ impl<M: Machine> Access<M> {
     /// When the page is to be read and has as many readers as its descriptor can count.
     pub(super) fn try_pin(&self, region: &Region<M>, page: u32, write: bool) -> Result<Option<FrameNumber>, Error> {
         if region.entry(page).is_huge() {
-            self.split_huge_page(region, page);
+            self.lru().split_huge_page(region, page);
         }
         let Some(part) = region.entry(page).frame() else { return Ok(None) };
         let frame = self.frames.head(part);
@@ -125,16 +125,16 @@ impl<M: Machine> Access<M> {
         };
         if is_mapped() {
             if !write && self.frames[frame].has_all_readers() {
-                self.put(frame);
+                self.lru().put(frame);
                 return Err(Error::TooManyReaders { page });
             }
-            self.latch(frame, write);
+            self.page_cache().latch(frame, write);
             if is_mapped() {
                 return Ok(Some(part));
             }
-            self.unlatch(frame, write);
+            self.page_cache().unlatch(frame, write);
         }
-        self.put(frame);
+        self.lru().put(frame);
         Ok(None)
     }
 
@@ -155,7 +155,7 @@ impl<M: Machine> Access<M> {
         let major_before = task.major_faults;
         let mut spare = None;
         let result = self.handle_fault(task, region, page, write, &mut spare);
-        spare.into_iter().for_each(|frame| self.put(frame));
+        spare.into_iter().for_each(|frame| self.lru().put(frame));
         self.note_dirtied(task, matches!(result, Ok(Some(_))).into());
         if let Ok(Some(device)) = result
             && throttle == Throttle::Yes
@@ -220,8 +220,8 @@ impl<M: Machine> Access<M> {
     }
 
     pub(super) fn make_table(&self, task: &mut Task, region: &Region<M>, page: u32) -> Result<(), Error> {
-        if self.gauge(Gauge::NrPageTablePages) >= self.managed_pages() / TABLES_SHARE {
-            return Err(Error::TooManyTables { tables: self.gauge(Gauge::NrPageTablePages) });
+        if self.memory().gauge(Gauge::NrPageTablePages) >= self.memory().managed_pages() / TABLES_SHARE {
+            return Err(Error::TooManyTables { tables: self.memory().gauge(Gauge::NrPageTablePages) });
         }
         let frame = self
             .allocate_kernel(task, Gfp::PAGE_TABLE, Gauge::NrPageTablePages)
@@ -229,11 +229,11 @@ impl<M: Machine> Access<M> {
         match region.make_table(page, frame) {
             Ok(()) => Ok(()),
             Err(NoTable::Exists(frame)) => {
-                self.free_kernel(frame, Gauge::NrPageTablePages);
+                self.memory().free_kernel(frame, Gauge::NrPageTablePages);
                 Ok(())
             }
             Err(NoTable::NoMemory(frame)) => {
-                self.free_kernel(frame, Gauge::NrPageTablePages);
+                self.memory().free_kernel(frame, Gauge::NrPageTablePages);
                 Err(self.out_of_memory(OutOfMemory::of_memory(Order::ZERO)))
             }
         }
@@ -258,9 +258,9 @@ impl<M: Machine> Access<M> {
             is_ours
         };
         if is_mapped {
-            self.add(frame, Insert::Fault, self.choices.new_anonymous.is_active());
+            self.lru().add(frame, Insert::Fault, self.choices.new_anonymous.is_active());
         } else {
-            self.put(frame);
+            self.lru().put(frame);
         }
         Ok(())
     }
@@ -289,10 +289,10 @@ impl<M: Machine> Access<M> {
                 is_mapped
             };
             if is_mapped {
-                self.add(head, Insert::Fault, self.choices.new_anonymous.is_active());
+                self.lru().add(head, Insert::Fault, self.choices.new_anonymous.is_active());
                 return true;
             }
-            self.free_block(head, order);
+            self.memory().free_block(head, order);
         }
         false
     }
@@ -304,7 +304,7 @@ impl<M: Machine> Access<M> {
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
         self.frames[head].set_owner(Owner::Region(region.id), start);
         for (page, frame) in (start..).zip(folio.frames()) {
-            let takes_reference = self.mapped(frame);
+            let takes_reference = self.anonymous().mapped(frame);
             debug_assert!(takes_reference == (page == start), "the first mapping has the reference of all");
             region.replace(page, Entry::mapped(frame, true));
         }
@@ -316,7 +316,7 @@ impl<M: Machine> Access<M> {
         let descriptor = &self.frames[frame];
         descriptor.set(Flags::SWAPBACKED.with(Flags::UPTODATE));
         descriptor.set_owner(Owner::Region(region.id), page);
-        self.give_to_mapping(frame);
+        self.anonymous().give_to_mapping(frame);
         region.replace(page, Entry::mapped(frame, true));
     }
 
@@ -349,11 +349,11 @@ impl<M: Machine> Access<M> {
         };
         if is_mapped {
             self.stat.count(Event::ThpFaultAlloc, 1);
-            self.add(head, Insert::Fault, self.choices.new_anonymous.is_active());
+            self.lru().add(head, Insert::Fault, self.choices.new_anonymous.is_active());
         } else {
             // Other tasks have touched pages of the range meanwhile, so it gets no huge page.
             self.stat.count(Event::ThpFaultFallback, 1);
-            self.free_block(head, PAGEBLOCK_ORDER);
+            self.memory().free_block(head, PAGEBLOCK_ORDER);
         }
         is_mapped
     }
@@ -365,7 +365,7 @@ impl<M: Machine> Access<M> {
         self.frames.make_folio(head, PAGEBLOCK_ORDER);
         self.frames[head].set(Flags::SWAPBACKED.with(Flags::UPTODATE));
         self.frames[head].set_owner(Owner::Region(region.id), start);
-        self.count_huge_mapping(head, 1);
+        self.anonymous().count_huge_mapping(head, 1);
     }
 
     /// Handles a write to an anonymous page that is mapped read-only (`do_wp_page`). If no other region can see the
@@ -386,15 +386,15 @@ impl<M: Machine> Access<M> {
         let is_still_mapped = || region.entry(page).frame() == Some(part) && self.frames.head(part) == frame;
         if !is_still_mapped() {
             // The frame may have another owner by now, and must not be locked.
-            self.put(frame);
+            self.lru().put(frame);
             return Ok(());
         }
-        self.lock_page(frame);
+        self.page_cache().lock_page(frame);
         let mut is_shared = false;
         if is_still_mapped() {
             // If the page is under writeback, its slot is kept. The writeback was then useless, because the page is
             // about to change.
-            self.try_to_free_swap(frame);
+            self.swap_floor().try_to_free_swap(frame);
             let _guard = region.page_table(page).lock();
             self.machine.spend(Step::PteSet, 1);
             if is_still_mapped() {
@@ -408,9 +408,9 @@ impl<M: Machine> Access<M> {
                 }
             }
         }
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
         let copied = if is_shared { self.copy_shared(task, region, page, part, spare) } else { Ok(()) };
-        self.put(frame);
+        self.lru().put(frame);
         copied
     }
 
@@ -434,7 +434,7 @@ impl<M: Machine> Access<M> {
             is_unchanged.then(|| {
                 self.copy_page(part, copy);
                 self.map_new(region, page, copy);
-                self.unmapped(part).then(|| self.frames.head(part))
+                self.anonymous().unmapped(part).then(|| self.frames.head(part))
             })
         };
         self.end_copy(copy, replaced, spare);
@@ -449,6 +449,7 @@ impl<M: Machine> Access<M> {
         }
         let head = self.frames.head(part);
         let slot = self.frames[head].is(Flags::SWAPCACHE).then(|| self.frames[head].swap_slot() + (part.0 - head.0));
-        self.frames.mappings_of_page(part) > 1 || slot.is_some_and(|slot| self.with_slots(|slots| slots.uses(slot)) > 0)
+        self.frames.mappings_of_page(part) > 1
+            || slot.is_some_and(|slot| self.swap_floor().with_slots(|slots| slots.uses(slot)) > 0)
     }
 }

@@ -33,7 +33,7 @@ impl<M: Machine> Access<M> {
     ) -> Result<Arc<Region<M>>, Error> {
         assert!(region.file.is_none(), "region {} maps a file", region.id);
         let _span = self.machine.span(Func::Fork);
-        let child = self.create_forked_region(region, owner);
+        let child = self.anonymous().create_forked_region(region, owner);
         for part in region.parts_with_table(0) {
             if let Err(error) = self.fork_table(task, region, &child, part) {
                 self.drop_region(&child);
@@ -53,7 +53,7 @@ impl<M: Machine> Access<M> {
             if self.machine.is_killed() {
                 return Err(Error::Killed);
             }
-            self.split_huge_page(from, *first);
+            self.lru().split_huge_page(from, *first);
             let mut changed = Vec::new();
             for page in self.share_entries(from, child, &left) {
                 if !self.copy_part(task, from, child, page)? {
@@ -80,7 +80,7 @@ impl<M: Machine> Access<M> {
         for &page in pages {
             let entry = from.entry(page);
             if let Some(slot) = entry.slot() {
-                self.with_slots(|slots| slots.duplicate(slot));
+                self.swap_floor().with_slots(|slots| slots.duplicate(slot));
                 child.replace(page, entry);
             } else if let Some(frame) = entry.frame() {
                 if self.frames.folio(frame).is_large() {
@@ -88,7 +88,7 @@ impl<M: Machine> Access<M> {
                     continue;
                 }
                 self.frames[frame].get();
-                self.give_to_mapping(frame);
+                self.anonymous().give_to_mapping(frame);
                 child.replace(page, from.make_read_only(page).made_old());
             } else {
                 child.replace(page, entry);
@@ -113,8 +113,8 @@ impl<M: Machine> Access<M> {
             frame.is_some()
         };
         match is_mapped {
-            true => self.add(copy, Insert::Fault, self.choices.new_anonymous.is_active()),
-            false => self.put(copy),
+            true => self.lru().add(copy, Insert::Fault, self.choices.new_anonymous.is_active()),
+            false => self.lru().put(copy),
         }
         Ok(is_mapped)
     }

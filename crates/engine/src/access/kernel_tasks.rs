@@ -55,12 +55,12 @@ impl<M: Machine> Access<M> {
     }
 
     fn run_flusher(&self, device: DeviceId) {
-        let choices = &self.writeback().choices;
+        let choices = &self.writeback().writeback().choices;
         let mut periodic_at = Nanos::from_millis(choices.dirty_writeback_ms);
         while !self.machine.is_killed() {
-            let queue = &self.backing(device).flusher;
+            let queue = &self.writeback().backing(device).flusher;
             let ticket = self.machine.ticket(queue);
-            let has_more = self.flusher_round(device, &mut periodic_at);
+            let has_more = self.writeback().flusher_round(device, &mut periodic_at);
             if !has_more {
                 let is_periodic = choices.dirty_writeback_ms > 0;
                 self.machine.sleep(queue, ticket, is_periodic.then_some(periodic_at));
@@ -70,7 +70,7 @@ impl<M: Machine> Access<M> {
 
     pub(crate) fn run_kernel_task(&self, task: KernelTask) {
         match task {
-            KernelTask::Kswapd(node) => self.run_kswapd(node),
+            KernelTask::Kswapd(node) => self.reclaim().run_kswapd(node),
             KernelTask::Flusher(device) => self.run_flusher(device),
             KernelTask::Khugepaged => self.run_khugepaged(),
             KernelTask::OomReaper => self.run_reaper(),

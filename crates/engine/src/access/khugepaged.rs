@@ -88,8 +88,8 @@ impl<M: Machine> Access<M> {
         // A page in a batch, on its way to an LRU list, has one reference too many for a collapse. So the batch of this
         // CPU is drained. A page in the batch of another CPU stays there and prevents the collapse. This is assumed; no
         // source describes it for these kernels.
-        self.drain_before_use();
-        let mut regions = self.regions();
+        self.lru().drain_before_use();
+        let mut regions = self.anonymous().regions();
         regions.retain(|region| region.is_huge_allowed);
         regions.sort_unstable_by_key(|region| region.id);
         let (behind, before): (Vec<_>, Vec<_>) = regions.into_iter().partition(|region| region.id < place.region);
@@ -136,7 +136,7 @@ impl<M: Machine> Access<M> {
             KhugepagedDefrag::Yes => true,
             KhugepagedDefrag::No => false,
         };
-        let gfp = Gfp { wait, node: Some(self.zone_of(first).node), ..Gfp::HUGE_PAGE };
+        let gfp = Gfp { wait, node: Some(self.memory().zone_of(first).node), ..Gfp::HUGE_PAGE };
         // The huge page is charged to the group that has the small ones.
         task.group = self.frames.group(first);
         let head = self.allocate(task, gfp, PAGEBLOCK_ORDER);
@@ -148,10 +148,10 @@ impl<M: Machine> Access<M> {
         self.stat.count(Event::ThpCollapseAlloc, 1);
         if self.collapse(region, start, head) {
             self.khugepaged.collapsed.fetch_add(1, Relaxed);
-            self.add(head, Insert::Moved, self.choices.new_anonymous.is_active());
-            self.put(head);
+            self.lru().add(head, Insert::Moved, self.choices.new_anonymous.is_active());
+            self.lru().put(head);
         } else {
-            self.free_block(head, PAGEBLOCK_ORDER);
+            self.memory().free_block(head, PAGEBLOCK_ORDER);
         }
         Looked::GoesOn
     }
@@ -213,7 +213,7 @@ impl<M: Machine> Access<M> {
             zero(next, ENTRIES);
             region.replace_by_huge(start, head);
             for (_, frame) in &frames {
-                let has_reference = self.unmapped(*frame);
+                let has_reference = self.anonymous().unmapped(*frame);
                 debug_assert!(has_reference, "{frame} was frozen as a page of its own");
             }
             self.frames[head].get();
@@ -229,7 +229,7 @@ impl<M: Machine> Access<M> {
             frames
         };
         let frames: Vec<FrameNumber> = frames.into_iter().map(|(_, frame)| frame).collect();
-        self.put_pages(&frames);
+        self.lru().put_pages(&frames);
         true
     }
 }

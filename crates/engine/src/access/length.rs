@@ -56,7 +56,7 @@ impl<M: Machine> Access<M> {
         let pinned = self.pin_dirty(task, file, (bytes / PAGE_BYTES as u64) as u32)?;
         // A write that begins before the cut and ends after it might bring only the bytes before the new end to the
         // device. The page there would then have old bytes beside new ones.
-        self.wait_on_writeback(self.frames.head(pinned.frame));
+        self.page_cache().wait_on_writeback(self.frames.head(pinned.frame));
         Ok(HeldEnd { bytes, pinned: Some(pinned) })
     }
 
@@ -74,13 +74,13 @@ impl<M: Machine> Access<M> {
         file.set_length(end.bytes);
         let from = end.bytes.div_ceil(PAGE_BYTES as u64) as u32;
         self.unmap_file_range(file, from);
-        self.truncate_pages(file, from);
+        self.lru().truncate_pages(file, from);
         file.index.forget_shadows(from..u32::MAX);
         // A task that was about to copy a cut-off page for a private mapping has mapped its copy by now. This second
         // call unmaps such copies.
         self.unmap_file_range(file, from);
         // Other tasks may have made the file longer before the cut, so the file's end is read again.
-        self.give_file_blocks(file, from..old_end.max(file.end_page()));
+        self.writeback().give_file_blocks(file, from..old_end.max(file.end_page()));
         file.note_cut();
     }
 
@@ -91,7 +91,7 @@ impl<M: Machine> Access<M> {
         debug_assert!(file.is_placed() && !file.is_mapped(), "file {}", file.id);
         file.note_cut();
         file.set_punched(pages.clone());
-        let _ = self.drop_pages(file, pages);
+        let _ = self.lru().drop_pages(file, pages);
     }
 
     /// Ends the punching of a hole that [`Access::begin_punch`] began. Drops the pages of the hole once more: of a page
@@ -99,7 +99,7 @@ impl<M: Machine> Access<M> {
     /// were not dropped, because their folio has further pages outside of the hole: the caller overwrites them with
     /// zeroes. This function may sleep.
     pub fn end_punch(&self, file: &Arc<File<M>>, pages: Range<u32>) -> Vec<u32> {
-        let kept = self.drop_pages(file, pages.clone());
+        let kept = self.lru().drop_pages(file, pages.clone());
         file.index.forget_shadows(pages);
         file.set_punched(0..0);
         file.note_cut();

@@ -30,7 +30,7 @@ impl<M: Machine> Access<M> {
         mode: MapMode,
     ) -> Result<Arc<Region<M>>, Error> {
         self.open(task, file)?;
-        Ok(self.create_file_region(task.process, file, first_page, pages, mode))
+        Ok(self.anonymous().create_file_region(task.process, file, first_page, pages, mode))
     }
 
     /// Writes the dirty pages of the file that a shared mapping maps, and waits until they are on the device (`msync`).
@@ -67,10 +67,10 @@ impl<M: Machine> Access<M> {
                     return Err(error);
                 }
             };
-            self.copy_page(self.frame_of(frame, mapped.first_page + page), copy);
+            self.copy_page(self.page_cache().frame_of(frame, mapped.first_page + page), copy);
             self.map_copy(region, page, Entry::NONE, copy, spare);
-            self.unlock_page(frame);
-            self.put(frame);
+            self.page_cache().unlock_page(frame);
+            self.lru().put(frame);
             return Ok(None);
         }
         if !write && self.map_around(region, mapped, page) {
@@ -78,11 +78,11 @@ impl<M: Machine> Access<M> {
         }
         let frame = self.lock_mapped_page(task, mapped, page, true)?;
         let prepared = if write { self.dirty_mapped_page(file, frame) } else { Ok(()) };
-        let part = self.frame_of(frame, mapped.first_page + page);
+        let part = self.page_cache().frame_of(frame, mapped.first_page + page);
         let is_mapped = prepared.is_ok() && self.map_if_empty(region, page, part, write);
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
         if !is_mapped {
-            self.put(frame);
+            self.lru().put(frame);
         }
         prepared.map(|()| write.then_some(file.backing))
     }
@@ -94,7 +94,7 @@ impl<M: Machine> Access<M> {
         self.machine.spend(Step::PteSet, 1);
         let is_empty = region.entry(page) == Entry::NONE;
         if is_empty {
-            self.give_to_mapping(frame);
+            self.anonymous().give_to_mapping(frame);
             region.replace(page, Entry::mapped_file(frame, write));
         }
         is_empty
@@ -126,20 +126,21 @@ impl<M: Machine> Access<M> {
         if file.index.get(index).is_none() {
             return false;
         }
-        let Some(frame) = self.find_page(&file.index, index) else { return false };
+        let Some(frame) = self.page_cache().find_page(&file.index, index) else { return false };
         let descriptor = &self.frames[frame];
         // A page with the readahead mark is left to a fault of its own, which continues the readahead.
         let is_mapped =
             !descriptor.is(Flags::READAHEAD) && descriptor.is(Flags::UPTODATE) && descriptor.try_lock() && {
-                let is_ours = self.is_page_of(frame, Owner::File(file.id), index)
+                let is_ours = self.lru().is_page_of(frame, Owner::File(file.id), index)
                     && descriptor.is(Flags::UPTODATE)
                     && index < file.length_pages();
-                let is_mapped = is_ours && self.map_if_empty(region, page, self.frame_of(frame, index), false);
-                self.unlock_page(frame);
+                let is_mapped =
+                    is_ours && self.map_if_empty(region, page, self.page_cache().frame_of(frame, index), false);
+                self.page_cache().unlock_page(frame);
                 is_mapped
             };
         if !is_mapped {
-            self.put(frame);
+            self.lru().put(frame);
         }
         is_mapped
     }
@@ -167,17 +168,17 @@ impl<M: Machine> Access<M> {
         if !is_held || !is_still_mapped() {
             // The frame may have another owner by now, and must not be locked.
             *spare = copy;
-            is_held.then_some(frame).into_iter().for_each(|frame| self.put(frame));
+            is_held.then_some(frame).into_iter().for_each(|frame| self.lru().put(frame));
             return Ok(None);
         }
         if let Some(copy) = copy {
             self.copy_page(part, copy);
             self.map_copy(region, page, seen, copy, spare);
-            self.put(frame);
+            self.lru().put(frame);
             return Ok(None);
         }
         let file = &mapped.file;
-        self.lock_page(frame);
+        self.page_cache().lock_page(frame);
         let is_ours = is_still_mapped() && self.frames[frame].owner() == Owner::File(file.id);
         let dirtied = if is_ours { self.dirty_mapped_page(file, frame).map(|()| Some(file.backing)) } else { Ok(None) };
         if matches!(dirtied, Ok(Some(_))) {
@@ -187,8 +188,8 @@ impl<M: Machine> Access<M> {
                 region.replace(page, region.entry(page).made_writable());
             }
         }
-        self.unlock_page(frame);
-        self.put(frame);
+        self.page_cache().unlock_page(frame);
+        self.lru().put(frame);
         dirtied
     }
 
@@ -197,8 +198,8 @@ impl<M: Machine> Access<M> {
         let offset = u64::from(self.frames[frame].index()) * PAGE_BYTES as u64;
         self.prepare_write(file, frame, offset)?;
         self.machine.spend(Step::WriteBegin, 1);
-        self.wait_until_stable(file, frame);
-        self.set_page_dirty(file, frame);
+        self.writeback().wait_until_stable(file, frame);
+        self.writeback().set_page_dirty(file, frame);
         Ok(())
     }
 
@@ -226,7 +227,7 @@ impl<M: Machine> Access<M> {
             let is_unchanged = entry.frame() == seen.frame() && (seen.frame().is_some() || entry == seen);
             is_unchanged.then(|| {
                 self.map_new(region, page, copy);
-                entry.frame().filter(|frame| self.unmapped(*frame)).map(|frame| self.frames.head(frame))
+                entry.frame().filter(|frame| self.anonymous().unmapped(*frame)).map(|frame| self.frames.head(frame))
             })
         };
         self.end_copy(copy, replaced, spare);
@@ -242,8 +243,8 @@ impl<M: Machine> Access<M> {
     ) {
         match replaced {
             Some(replaced) => {
-                self.add(copy, Insert::Fault, self.choices.new_anonymous.is_active());
-                replaced.into_iter().for_each(|frame| self.put(frame));
+                self.lru().add(copy, Insert::Fault, self.choices.new_anonymous.is_active());
+                replaced.into_iter().for_each(|frame| self.lru().put(frame));
             }
             None => *spare = Some(copy),
         }
@@ -283,7 +284,7 @@ impl<M: Machine> Access<M> {
             if self.machine.is_killed() {
                 return Err(Error::Killed);
             }
-            let Some(frame) = self.find_page(&file.index, index) else {
+            let Some(frame) = self.page_cache().find_page(&file.index, index) else {
                 if has_read_ahead {
                     self.read_single(task, file, index)?;
                     has_read_alone = true;
@@ -303,10 +304,10 @@ impl<M: Machine> Access<M> {
                     }
                 });
             }
-            self.lock_page(frame);
-            if !self.is_page_of(frame, Owner::File(file.id), index) {
-                self.unlock_page(frame);
-                self.put(frame);
+            self.page_cache().lock_page(frame);
+            if !self.lru().is_page_of(frame, Owner::File(file.id), index) {
+                self.page_cache().unlock_page(frame);
+                self.lru().put(frame);
                 continue;
             }
             if descriptor.is(Flags::UPTODATE) {
@@ -317,7 +318,7 @@ impl<M: Machine> Access<M> {
                 return Ok(frame);
             }
             let failed = descriptor.read_error();
-            self.unlock_page(frame);
+            self.page_cache().unlock_page(frame);
             self.drop_failed_page(file, frame);
             // A request for many pages may have failed because of any of them, so an error counts only if the page was
             // read alone.

@@ -74,11 +74,11 @@ impl<M: Machine> Access<M> {
     fn out_of_memory(&self, cause: OutOfMemory) -> Error {
         Error::OutOfMemory {
             cause,
-            free_pages: self.gauge(Gauge::NrFreePages),
+            free_pages: self.memory().gauge(Gauge::NrFreePages),
             free_slots: self.swap.free_slots(),
             total_slots: self.swap.total_slots(),
-            unwritten_pages: self.gauge(Gauge::NrDirty) + self.gauge(Gauge::NrWriteback),
-            may_swap: self.is_swappy(),
+            unwritten_pages: self.memory().gauge(Gauge::NrDirty) + self.memory().gauge(Gauge::NrWriteback),
+            may_swap: self.lru().is_swappy(),
         }
     }
 
@@ -88,7 +88,7 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// When memory for the inode or the directory entry is exhausted.
     pub fn create(&self, task: &mut Task, device: DeviceId) -> Result<Arc<File<M>>, Error> {
-        let file = self.create_file(device);
+        let file = self.page_cache().create_file(device);
         let added = [ObjectKind::Inode, ObjectKind::Dentry]
             .into_iter()
             .try_for_each(|kind| self.add_object(task, kind, Some(file.id)));
@@ -152,7 +152,7 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// Returns the errors of [`Allocate::allocate`].
     pub fn take_block(&self, task: &mut Task, gfp: Gfp, order: Order) -> Result<Block, OutOfMemory> {
-        self.allocate(task, gfp, order).map(|head| self.lend(head, order))
+        self.allocate(task, gfp, order).map(|head| self.memory().lend(head, order))
     }
 
     /// Closes a file that [`Access::open`] opened.
@@ -175,7 +175,7 @@ impl<M: Machine> Access<M> {
             match cache.try_add(file, group) {
                 Ok(Added::New) => return Ok(()),
                 Ok(Added::Known(slab)) => {
-                    self.free_object(group, memory, bytes);
+                    self.memory().free_object(group, memory, bytes);
                     if let Some(slab) = slab {
                         self.free_slab(slab);
                     }
@@ -183,7 +183,7 @@ impl<M: Machine> Access<M> {
                 }
                 Err(NoPlace) => {
                     if let Err(cause) = self.add_slab(task, cache.slabs()) {
-                        self.free_object(group, memory, bytes);
+                        self.memory().free_object(group, memory, bytes);
                         return Err(self.out_of_memory(cause));
                     }
                 }
@@ -218,22 +218,22 @@ impl<M: Machine> Access<M> {
     /// Removes a file: drops all its pages without writing the dirty ones, and frees its blocks. The file must not be
     /// in use. This function may sleep.
     pub fn unlink(&self, file: &File<M>) {
-        self.truncate_pages(file, 0);
+        self.lru().truncate_pages(file, 0);
         for cache in self.object_caches.iter() {
             let Some((group, slab)) = cache.remove_file(file.id) else { continue };
-            self.free_object(group, cache.slabs().kind().memory(), cache.kind().bytes());
+            self.memory().free_object(group, cache.slabs().kind().memory(), cache.kind().bytes());
             if let Some(slab) = slab {
                 self.free_slab(slab);
             }
         }
-        self.give_file_blocks(file, 0..file.end_page());
-        self.forget_file(file);
+        self.writeback().give_file_blocks(file, 0..file.end_page());
+        self.page_cache().forget_file(file);
     }
 
     /// Drops the clean pages of all files (`drop_caches`) and returns their number. Does not drop kernel objects;
     /// [`Reclaim::drop_slabs`](crate::reclaim::Reclaim::drop_slabs) does.
     pub fn drop_caches(&self) -> u64 {
-        self.drain_all();
-        self.files().iter().map(|file| self.invalidate_file(file)).sum()
+        self.lru().drain_all();
+        self.page_cache().files().iter().map(|file| self.lru().invalidate_file(file)).sum()
     }
 }

@@ -81,8 +81,8 @@ impl<M: Machine> Access<M> {
     #[inline(always)]
     pub fn unpin_open(&self, frame: FrameNumber, hazard: HazardPointer<'_, M>) {
         self.machine.hazards().withdraw(hazard);
-        if self.is_hazard_waited_for() {
-            self.end_hazard(frame);
+        if self.page_cache().is_hazard_waited_for() {
+            self.lru().end_hazard(frame);
         }
     }
 
@@ -98,14 +98,14 @@ impl<M: Machine> Access<M> {
         is_new_use: impl FnOnce() -> bool,
     ) -> Option<(FrameNumber, &Frame)> {
         const USED_OFTEN: Flags = Flags::UPTODATE.with(Flags::REFERENCED).with(Flags::USED_AGAIN);
-        let (frame, descriptor) = self.find_shared(&file.index, page)?;
+        let (frame, descriptor) = self.page_cache().find_shared(&file.index, page)?;
         let flags = descriptor.flags();
         if flags.0 & USED_OFTEN.with(Flags::READAHEAD).with(Flags::COMPOUND).0 == USED_OFTEN.0 {
-            self.open_page(file, page, frame, flags);
+            self.page_cache().open_page(file, page, frame, flags);
         } else if !self.is_usable(frame, flags, is_new_use) {
             return None;
         } else if flags.has(Flags::COMPOUND) {
-            return Some((self.frame_of(frame, page), descriptor));
+            return Some((self.page_cache().frame_of(frame, page), descriptor));
         }
         Some((frame, descriptor))
     }
@@ -123,13 +123,13 @@ impl<M: Machine> Access<M> {
         wait: Wait,
         is_new_use: impl FnOnce() -> bool,
     ) -> Result<FrameNumber, NotPinned> {
-        let (frame, descriptor) = self.find_shared_within(&file.index, page, wait)?;
+        let (frame, descriptor) = self.page_cache().find_shared_within(&file.index, page, wait)?;
         // A caller that must not wait could not start the next readahead either.
         let ignored = if wait == Wait::No { Flags::READAHEAD } else { Flags::default() };
         if !self.is_usable(frame, descriptor.flags().without(ignored), is_new_use) {
             return Err(NotPinned::Absent);
         }
-        Ok(self.frame_of(frame, page))
+        Ok(self.page_cache().frame_of(frame, page))
     }
 
     /// Returns `true` if a latched page is up to date and not marked for readahead; then also notes a use of the page,
@@ -140,11 +140,11 @@ impl<M: Machine> Access<M> {
         // next one.
         if flags.has(Flags::UPTODATE) && (!flags.has(Flags::READAHEAD) || flags.has(Flags::WRITEBACK)) {
             if is_new_use() {
-                self.mark_accessed(frame);
+                self.lru().mark_accessed(frame);
             }
             return true;
         }
-        self.put_shared(frame);
+        self.page_cache().put_shared(frame);
         false
     }
 
@@ -162,15 +162,15 @@ impl<M: Machine> Access<M> {
         wanted_pages: u32,
     ) -> Result<FrameNumber, Error> {
         let folio = self.read_page(task, file, state, page, wanted_pages)?;
-        self.mark_accessed(folio);
+        self.lru().mark_accessed(folio);
         state.note_read(page, PAGE_BYTES);
-        Ok(self.frame_of(folio, page))
+        Ok(self.page_cache().frame_of(folio, page))
     }
 
     /// Releases a page that was pinned for reading.
     #[inline(always)]
     pub fn unpin_read(&self, frame: FrameNumber) {
-        self.put_shared(frame);
+        self.page_cache().put_shared(frame);
     }
 
     /// Pins a page of a file for writing. If the page is not valid, reads it first. This function may sleep.
@@ -234,12 +234,12 @@ impl<M: Machine> Access<M> {
             false => Err(Error::BeyondEnd { file: file.id, offset }),
         };
         if let Err(error) = result {
-            self.unlock_page(frame);
-            self.unlatch(frame, true);
-            self.put(frame);
+            self.page_cache().unlock_page(frame);
+            self.page_cache().unlatch(frame, true);
+            self.lru().put(frame);
             return Err(error);
         }
-        Ok(self.make_pinned(task, file, frame, self.frame_of(frame, page), bytes))
+        Ok(self.make_pinned(task, file, frame, self.page_cache().frame_of(frame, page), bytes))
     }
 
     /// Marks a locked folio, whose exclusive latch the task has, as dirty, and unlocks it. Returns the pin of its page in
@@ -252,11 +252,11 @@ impl<M: Machine> Access<M> {
         frame: FrameNumber,
         bytes: usize,
     ) -> PinnedForWrite {
-        self.versions.note(file.id, self.index_of(frame));
-        let pages = self.set_page_dirty(file, head);
+        self.versions.note(file.id, self.page_cache().index_of(frame));
+        let pages = self.writeback().set_page_dirty(file, head);
         self.note_dirtied(task, pages);
-        self.unlock_page(head);
-        self.mark_accessed(head);
+        self.page_cache().unlock_page(head);
+        self.lru().mark_accessed(head);
         PinnedForWrite { frame, bytes }
     }
 
@@ -265,15 +265,15 @@ impl<M: Machine> Access<M> {
     pub fn unpin_write(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
         let frame = self.frames.head(pinned.frame);
         // The latch is released first, because the holder of the page lock may wait for it.
-        self.end_write_by_pin(file, pinned, || self.unlatch(frame, true));
-        self.put(frame);
+        self.end_write_by_pin(file, pinned, || self.page_cache().unlatch(frame, true));
+        self.lru().put(frame);
     }
 
     /// Turns a page that is pinned for writing into one that is pinned for reading. No other task changes the page in
     /// between. Bytes after the end of the file become zeroes as in [`Access::unpin_write`]. This function may sleep.
     pub fn downgrade(&self, file: &Arc<File<M>>, pinned: PinnedForWrite) {
         let frame = self.frames.head(pinned.frame);
-        self.end_write_by_pin(file, pinned, || self.downgrade_latch(frame));
+        self.end_write_by_pin(file, pinned, || self.page_cache().downgrade_latch(frame));
     }
 
     /// Turns a page of a file that is pinned for reading by a reference and the latch into one that is pinned for
@@ -281,20 +281,20 @@ impl<M: Machine> Access<M> {
     /// the page, it left the file, its lock is taken, it is being written, or the caller would be throttled.
     pub fn try_upgrade(&self, task: &mut Task, file: &Arc<File<M>>, frame: FrameNumber) -> Option<PinnedForWrite> {
         let head = self.frames.head(frame);
-        if self.would_hold_back(file) || !self.try_upgrade_latch(head) {
+        if self.would_hold_back(file) || !self.page_cache().try_upgrade_latch(head) {
             return None;
         }
-        if self.is_stable(head) && self.frames[head].try_lock() {
+        if self.writeback().is_stable(head) && self.frames[head].try_lock() {
             // The page is locked here, so a task that truncates the file from now on finds the page in the index.
-            let page = self.index_of(frame);
+            let page = self.page_cache().index_of(frame);
             let bytes = bytes_in_page(file, page);
-            let is_ours = self.is_page_of(head, Owner::File(file.id), page) && bytes > 0;
+            let is_ours = self.lru().is_page_of(head, Owner::File(file.id), page) && bytes > 0;
             if is_ours && self.prepare_write(file, head, u64::from(page) * PAGE_BYTES as u64).is_ok() {
                 return Some(self.make_pinned(task, file, head, frame, bytes));
             }
-            self.unlock_page(head);
+            self.page_cache().unlock_page(head);
         }
-        self.downgrade_latch(head);
+        self.page_cache().downgrade_latch(head);
         None
     }
 
@@ -323,19 +323,19 @@ impl<M: Machine> Access<M> {
         if descriptor.owner() == Owner::File(file.id) {
             // Another task may have extended the file meanwhile, without the latch of this page. The added bytes are
             // zeroes.
-            let end = bytes.min(bytes_in_page(file, self.index_of(page)));
+            let end = bytes.min(bytes_in_page(file, self.page_cache().index_of(page)));
             if end < PAGE_BYTES {
                 self.machine.write_frame(page, end, &[0; PAGE_BYTES][end..]);
             }
         }
         release();
         if !descriptor.is_now(Flags::DIRTY) {
-            self.lock_page(frame);
+            self.page_cache().lock_page(frame);
             if descriptor.owner() == Owner::File(file.id) && !descriptor.is(Flags::DIRTY) {
-                self.reserve_blocks_again(file, frame);
-                self.set_page_dirty(file, frame);
+                self.writeback().reserve_blocks_again(file, frame);
+                self.writeback().set_page_dirty(file, frame);
             }
-            self.unlock_page(frame);
+            self.page_cache().unlock_page(frame);
         }
     }
 
@@ -378,7 +378,7 @@ impl<M: Machine> Access<M> {
     /// Turns a page of an anonymous region that is pinned for writing into one that is pinned for reading. No other task
     /// changes the page in between.
     pub fn downgrade_region(&self, frame: FrameNumber) {
-        self.downgrade_latch(self.frames.head(frame));
+        self.page_cache().downgrade_latch(self.frames.head(frame));
     }
 
     /// Releases a page of a region that [`Access::pin_region`] pinned. This function may sleep.
@@ -386,13 +386,13 @@ impl<M: Machine> Access<M> {
         let head = self.frames.head(frame);
         if write
             && let Owner::File(id) = self.frames[head].owner()
-            && let Some(file) = self.file(id)
+            && let Some(file) = self.page_cache().file(id)
         {
             // A page of a mapped file may have been written to the device, and write-protected, meanwhile.
             self.unpin_write(&file, PinnedForWrite { frame, bytes: PAGE_BYTES });
         } else {
-            self.unlatch(head, write);
-            self.put(head);
+            self.page_cache().unlatch(head, write);
+            self.lru().put(head);
         }
     }
 }

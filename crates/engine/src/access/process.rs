@@ -13,7 +13,7 @@ impl<M: Machine> Access<M> {
     /// Ends a killed process: drops the regions that the process still has. Its tasks must have ended. This function
     /// may sleep.
     pub fn exit_process(&self, process: &Process) {
-        for region in self.regions_of(process.id) {
+        for region in self.anonymous().regions_of(process.id) {
             self.drop_region(&region);
         }
         process.set_gone();
@@ -40,7 +40,7 @@ impl<M: Machine> Access<M> {
     fn reap(&self, process: &Process) {
         let is_private =
             |region: &Region<M>| region.file.as_ref().is_none_or(|mapped| mapped.mode.sharing == Sharing::Private);
-        for region in self.regions_of(process.id).iter().filter(|region| is_private(region)) {
+        for region in self.anonymous().regions_of(process.id).iter().filter(|region| is_private(region)) {
             region.is_closing.store(true, Release);
             self.empty_region(region);
         }

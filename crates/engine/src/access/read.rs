@@ -48,20 +48,20 @@ impl<M: Machine> Access<M> {
             // cut off would be read as zeroes that the file never had.
             end = end.min(file.length());
             if end <= at {
-                self.put_shared(folio);
+                self.page_cache().put_shared(folio);
                 break;
             }
-            let frame = self.frame_of(folio, page);
+            let frame = self.page_cache().frame_of(folio, page);
             let n = (PAGE_BYTES - in_page).min((end - at) as usize);
             let from = (at - offset) as usize;
             self.machine.read_frame(frame, in_page, &mut bytes[from..from + n]);
             self.machine.spend_on(Step::CopyPage, frame, 1);
             // Several reads of one page in pieces count as one use.
             if state.previous != Some((page, in_page)) {
-                self.mark_accessed(folio);
+                self.lru().mark_accessed(folio);
             }
             state.note_read(page, in_page + n);
-            self.put_shared(folio);
+            self.page_cache().put_shared(folio);
             at += n as u64;
         }
         Ok((at - offset) as usize)
@@ -80,7 +80,7 @@ impl<M: Machine> Access<M> {
         let mut has_read_ahead = false;
         let mut has_read_alone = false;
         loop {
-            let Some((frame, descriptor)) = self.find_shared(&file.index, page) else {
+            let Some((frame, descriptor)) = self.page_cache().find_shared(&file.index, page) else {
                 if file.index.get(page).is_some_and(|frame| self.frames[frame].has_all_readers()) {
                     return Err(Error::TooManyReaders { page });
                 }
@@ -101,10 +101,10 @@ impl<M: Machine> Access<M> {
             }
             if !descriptor.is(Flags::UPTODATE) {
                 // The task that reads the page in may need the latch, so the latch is released during the wait.
-                self.unlatch(frame, false);
-                self.wait_on_read(frame);
+                self.page_cache().unlatch(frame, false);
+                self.page_cache().wait_on_read(frame);
                 if descriptor.is(Flags::UPTODATE) {
-                    self.latch(frame, false);
+                    self.page_cache().latch(frame, false);
                 } else {
                     let failed = descriptor.read_error();
                     self.drop_failed_page(file, frame);
@@ -126,12 +126,12 @@ impl<M: Machine> Access<M> {
     pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         self.prepare_node(task, file, page)?;
         let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
-        if let Ok(shadow) = self.add_to_page_cache(file, page, frame) {
-            self.note_reader(frame, task);
-            self.add_read(frame, shadow, task.maps_page_of_file());
+        if let Ok(shadow) = self.page_cache().add_to_page_cache(file, page, frame) {
+            self.lru().note_reader(frame, task);
+            self.lru().add_read(frame, shadow, task.maps_page_of_file());
             self.fill_locked_page(file, frame);
         }
-        self.put(frame);
+        self.lru().put(frame);
         Ok(())
     }
 
@@ -168,13 +168,13 @@ impl<M: Machine> Access<M> {
 
     /// Removes a page whose read has failed from its file, so that the next reader tries again.
     pub(super) fn drop_failed_page(&self, file: &File<M>, frame: FrameNumber) {
-        self.lock_page(frame);
+        self.page_cache().lock_page(frame);
         let descriptor = &self.frames[frame];
         if descriptor.owner() == crate::memory::Owner::File(file.id) && !descriptor.is(Flags::UPTODATE) {
-            self.cancel_dirty(file, frame);
-            self.delete_from_page_cache(file, frame);
+            self.writeback().cancel_dirty(file, frame);
+            self.page_cache().delete_from_page_cache(file, frame);
         }
-        self.unlock_page(frame);
-        self.put(frame);
+        self.page_cache().unlock_page(frame);
+        self.lru().put(frame);
     }
 }

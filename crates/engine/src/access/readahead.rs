@@ -43,7 +43,7 @@ impl<M: Machine> Access<M> {
             // Only the wanted page is read.
             ReadPattern::Random => 0,
         };
-        let most = self.managed_pages() / WINDOWS_IN_MEMORY;
+        let most = self.memory().managed_pages() / WINDOWS_IN_MEMORY;
         (kib * 1024 / PAGE_BYTES as u32).min(most as u32).max(1)
     }
 
@@ -71,7 +71,7 @@ impl<M: Machine> Access<M> {
             return window_of(pages);
         }
         let free: u64 = self.zones.iter().map(|zone| zone.free_pages()).sum();
-        let most = ((free + self.gauge(Gauge::NrInactiveFile)) / 2).max(u64::from(least));
+        let most = ((free + self.memory().gauge(Gauge::NrInactiveFile)) / 2).max(u64::from(least));
         let end = u64::from(pages.start) + most;
         window_of(pages.start..pages.end.min(u32::try_from(end).unwrap_or(u32::MAX)))
     }
@@ -177,20 +177,20 @@ impl<M: Machine> Access<M> {
                 continue;
             }
             let Some(frame) = self.allocate_ahead(task, file, page, end) else { break };
-            let Ok(shadow) = self.add_to_page_cache(file, page, frame) else {
-                self.put(frame);
+            let Ok(shadow) = self.page_cache().add_to_page_cache(file, page, frame) else {
+                self.lru().put(frame);
                 continue;
             };
-            if window.async_pages > 0 && self.is_page_of(frame, Owner::File(file.id), mark) {
+            if window.async_pages > 0 && self.lru().is_page_of(frame, Owner::File(file.id), mark) {
                 self.frames[frame].set(Flags::READAHEAD);
             }
-            self.note_reader(frame, task);
+            self.lru().note_reader(frame, task);
             match wanted {
-                For::Now => self.add_read(frame, shadow, task.maps_page_of_file()),
-                For::Later => self.add(frame, Insert::Ahead { shadow }, false),
+                For::Now => self.lru().add_read(frame, shadow, task.maps_page_of_file()),
+                For::Later => self.lru().add(frame, Insert::Ahead { shadow }, false),
             }
             reads += self.start_filling(file, frame, &mut bio);
-            self.put(frame);
+            self.lru().put(frame);
         }
         bio.submit(self);
         reads

@@ -58,34 +58,34 @@ impl<M: Machine> Access<M> {
         write: bool,
         around: Around,
     ) -> Result<Option<IoError>, Error> {
-        let frame = match self.find_page(&self.swap.cache, slot) {
+        let frame = match self.page_cache().find_page(&self.swap.cache, slot) {
             Some(frame) => frame,
             None => {
                 let started = self.machine.now();
                 // Without shadows it is not known whether the page was in the workingset. Then each swap-in is a stall,
                 // as before Linux 5.9.
-                let stalled = (!self.leaves_shadows_of_anon()).then(|| Stalled::begin(&self.machine));
+                let stalled = (!self.lru().leaves_shadows_of_anon()).then(|| Stalled::begin(&self.machine));
                 let cluster = self.next_window(region, page, around);
                 let found = self.swapin_readahead(task, region, page, slot, cluster)?;
                 let Some(frame) = found else { return Ok(None) };
                 task.major_faults += 1;
-                self.wait_on_read(frame);
+                self.page_cache().wait_on_read(frame);
                 drop(stalled);
                 task.major_fault_wait += self.machine.now().since(started);
                 frame
             }
         };
-        self.lock_page(frame);
+        self.page_cache().lock_page(frame);
         let descriptor = &self.frames[frame];
-        let is_ours = self.has_swap_slot(frame, slot);
+        let is_ours = self.swap_floor().has_swap_slot(frame, slot);
         if !is_ours || !descriptor.is(Flags::UPTODATE) {
             let failed = descriptor.read_error().filter(|_| is_ours);
             if failed.is_some() {
                 // The slot stays in use, and the next fault reads it anew.
-                self.delete_from_swap_cache(frame);
+                self.swap_floor().delete_from_swap_cache(frame);
             }
-            self.unlock_page(frame);
-            self.put(frame);
+            self.page_cache().unlock_page(frame);
+            self.lru().put(frame);
             return Ok(failed);
         }
         // The flag `READAHEAD` has two meanings: the page was read ahead, or reclaim is about to write the page.
@@ -106,25 +106,25 @@ impl<M: Machine> Access<M> {
                 let part = FrameNumber(frame.0 + n);
                 let is_alone = self.take_swapped(region, frame, page - n, slot);
                 // A page whose slot is freed belongs to this region alone, so it may be mapped writable.
-                is_freed = (write || self.swap_is_synchronous()) && is_alone;
-                self.give_to_mapping(part);
+                is_freed = (write || self.swap_floor().swap_is_synchronous()) && is_alone;
+                self.anonymous().give_to_mapping(part);
                 region.replace(page, Entry::mapped(part, is_freed));
             }
             is_wanted
         };
         if is_mapped {
             // The reference that the lookup took now belongs to the mapping.
-            self.with_slots(|slots| slots.release(slot));
+            self.swap_floor().with_slots(|slots| slots.release(slot));
             if self.choices.swapped_in.is_active() {
-                self.mark_accessed(frame);
+                self.lru().mark_accessed(frame);
             }
-            if is_freed || self.is_swap_full_for(frame) {
-                self.try_to_free_swap(frame);
+            if is_freed || self.swap_floor().is_swap_full_for(frame) {
+                self.swap_floor().try_to_free_swap(frame);
             }
         }
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
         if !is_mapped {
-            self.put(frame);
+            self.lru().put(frame);
         }
         Ok(None)
     }
@@ -142,7 +142,7 @@ impl<M: Machine> Access<M> {
         let is_mapped = descriptor.mappings() > 0;
         let is_alone = !is_mapped && !self.frames.folio(head).is_large() && {
             // One use is that of this region's entry.
-            self.with_slots(|slots| slots.uses(slot)) == 1
+            self.swap_floor().with_slots(|slots| slots.uses(slot)) == 1
         };
         if !is_mapped {
             descriptor.set_owner(Owner::Region(if is_alone { region.id } else { tree.root }), first);
@@ -165,7 +165,7 @@ impl<M: Machine> Access<M> {
         let cluster = 1 << cluster;
         let start = (slot / cluster * cluster).max(1);
         let end = (start / cluster * cluster + cluster).min(self.swap.total_slots() + 1);
-        let (start, end) = match self.swap_floor().choices.readahead {
+        let (start, end) = match self.swap_floor().swap_floor().choices.readahead {
             SwapReadahead::AlignedBlock => (start, end),
             SwapReadahead::FromBlockStart => {
                 let slots = self.swap.slots.lock();
@@ -189,9 +189,9 @@ impl<M: Machine> Access<M> {
         // The pages that were added are locked until they are read, even if a later slot failed.
         bio.submit(self);
         started?;
-        self.drain_before_use();
+        self.lru().drain_before_use();
         loop {
-            if let Some(frame) = self.find_page(&self.swap.cache, slot) {
+            if let Some(frame) = self.page_cache().find_page(&self.swap.cache, slot) {
                 return Ok(Some(frame));
             }
             if region.entry(page).slot() != Some(slot) || self.machine.is_killed() {
@@ -207,15 +207,15 @@ impl<M: Machine> Access<M> {
 
     /// Returns how many swap slots are read for a fault on a page, as the base-2 logarithm of their number.
     fn next_window(&self, region: &Region<M>, page: u32, around: Around) -> u32 {
-        if around == Around::Nothing || self.swap_is_synchronous() || self.swap.is_almost_full() {
+        if around == Around::Nothing || self.swap_floor().swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
         }
-        let log_max = u32::from(self.swap_floor().choices.page_cluster.min(10));
+        let log_max = u32::from(self.swap_floor().swap_floor().choices.page_cluster.min(10));
         if self.is_window_by_use() { region.swap_window.next(log_max, page) } else { log_max }
     }
 
     fn is_window_by_use(&self) -> bool {
-        match self.swap_floor().choices.window {
+        match self.swap_floor().swap_floor().choices.window {
             SwapWindows::ByUse => true,
             SwapWindows::Fixed => false,
         }
@@ -249,7 +249,7 @@ impl<M: Machine> Access<M> {
             Err(cause) if is_wanted => return Err(self.out_of_memory(cause)),
             Err(_) => return Ok(false),
         };
-        let is_claimed = self.with_slots(|slots| {
+        let is_claimed = self.swap_floor().with_slots(|slots| {
             let is_readable = is_readable(slots);
             if is_readable {
                 slots.set_cached(slot);
@@ -257,18 +257,18 @@ impl<M: Machine> Access<M> {
             is_readable
         });
         if !is_claimed {
-            self.put(frame);
+            self.lru().put(frame);
             return Ok(false);
         }
         let is_marked = !is_wanted && self.is_window_by_use();
         let mark = if is_marked { Flags::READAHEAD } else { Flags::default() };
         self.frames[frame].set(Flags::LOCKED.with(Flags::SWAPBACKED).with(mark));
-        let inserted = self.insert_into_swap_cache(frame, slot);
+        let inserted = self.swap_floor().insert_into_swap_cache(frame, slot);
         let shadow = inserted.expect("whoever sets the cache's use of a slot adds its page");
-        self.add(frame, Insert::SwapIn { shadow }, self.choices.swapped_in.is_active());
+        self.lru().add(frame, Insert::SwapIn { shadow }, self.choices.swapped_in.is_active());
         self.stat.count(Event::Pswpin, 1);
         bio.add(self, self.swap.block(slot), frame);
-        self.put(frame);
+        self.lru().put(frame);
         Ok(true)
     }
 }

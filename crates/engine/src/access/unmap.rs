@@ -18,13 +18,13 @@ impl<M: Machine> Access<M> {
     /// Drops a region that is not in use any more. This function may sleep.
     pub fn drop_region(&self, region: &Region<M>) {
         let _span = self.machine.span(Func::ExitMmap);
-        self.drain_before_use();
+        self.lru().drain_before_use();
         region.is_closing.store(true, Release);
         self.empty_region(region);
         for frame in region.table_frames() {
-            self.free_kernel(frame, Gauge::NrPageTablePages);
+            self.memory().free_kernel(frame, Gauge::NrPageTablePages);
         }
-        self.forget_region(region);
+        self.anonymous().forget_region(region);
         if let Some(mapped) = &region.file {
             self.close(&mapped.file);
         }
@@ -41,14 +41,14 @@ impl<M: Machine> Access<M> {
     /// Releases the pages and swap slots of a range of an anonymous region, whose pages then read as zeroes
     /// (`MADV_DONTNEED`). This function may sleep.
     pub fn discard(&self, region: &Region<M>, pages: std::ops::Range<u32>) {
-        self.drain_before_use();
+        self.lru().drain_before_use();
         for part in region.parts_with_table(pages.start) {
             if part.start >= pages.end {
                 break;
             }
             let part = part.start..part.end.min(pages.end);
             while !self.zap_pages(region, part.clone()) {
-                self.split_huge_page(region, part.start);
+                self.lru().split_huge_page(region, part.start);
             }
             self.machine.cond_resched();
         }
@@ -63,7 +63,7 @@ impl<M: Machine> Access<M> {
     /// Unmaps the pages of a file from page `from` on, in every region that maps them, and also private copies of these
     /// pages (`unmap_mapping_range`).
     pub(super) fn unmap_file_range(&self, file: &File<M>, from: u32) {
-        for region in self.mappers(file) {
+        for region in self.anonymous().mappers(file) {
             let first_page = region.file.as_ref().map_or(0, |mapped| mapped.first_page);
             for part in region.parts_with_table(from.saturating_sub(first_page)) {
                 self.zap_whole(&region, part);
@@ -86,7 +86,7 @@ impl<M: Machine> Access<M> {
                     return false;
                 }
                 region.unmap_huge(pages.start);
-                self.count_huge_mapping(head, -1);
+                self.anonymous().count_huge_mapping(head, -1);
                 frames.push(head);
             }
             // If there was a huge page, all entries are empty now.
@@ -104,13 +104,13 @@ impl<M: Machine> Access<M> {
                 if let Some(frame) = entry.frame() {
                     let head = self.frames.head(frame);
                     if entry.is_file() {
-                        self.note_unmapped_entry(head, entry);
+                        self.anonymous().note_unmapped_entry(head, entry);
                         // The entry's accessed bit is passed on to the page.
                         if entry.is_accessed() && !is_sequential && used.last() != Some(&head) {
                             used.push(head);
                         }
                     }
-                    if self.unmapped(frame) {
+                    if self.anonymous().unmapped(frame) {
                         frames.push(head);
                     }
                 } else if let Some(slot) = entry.slot() {
@@ -119,17 +119,17 @@ impl<M: Machine> Access<M> {
             }
             self.machine.spend(Step::FreePage, frames.len() as u32);
         }
-        used.into_iter().for_each(|frame| self.mark_accessed(frame));
+        used.into_iter().for_each(|frame| self.lru().mark_accessed(frame));
         for slot in slots {
             self.release_slot(slot);
         }
         for &frame in &frames {
             if self.frames[frame].is(Flags::SWAPCACHE) && self.frames[frame].try_lock() {
-                self.try_to_free_swap(frame);
-                self.unlock_page(frame);
+                self.swap_floor().try_to_free_swap(frame);
+                self.page_cache().unlock_page(frame);
             }
         }
-        self.put_pages(&frames);
+        self.lru().put_pages(&frames);
         true
     }
 
@@ -137,14 +137,14 @@ impl<M: Machine> Access<M> {
     /// the slot and takes the page out of the swap cache, unless the slot is still needed by a page table, or the page
     /// is locked or being written.
     fn release_slot(&self, slot: u32) {
-        self.with_slots(|slots| slots.release(slot));
-        let Some(frame) = self.find_page(&self.swap.cache, slot) else { return };
+        self.swap_floor().with_slots(|slots| slots.release(slot));
+        let Some(frame) = self.page_cache().find_page(&self.swap.cache, slot) else { return };
         if self.frames[frame].try_lock() {
-            if self.has_swap_slot(frame, slot) {
-                self.try_to_free_swap(frame);
+            if self.swap_floor().has_swap_slot(frame, slot) {
+                self.swap_floor().try_to_free_swap(frame);
             }
-            self.unlock_page(frame);
+            self.page_cache().unlock_page(frame);
         }
-        self.put(frame);
+        self.lru().put(frame);
     }
 }

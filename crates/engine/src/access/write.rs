@@ -67,29 +67,29 @@ impl<M: Machine> Access<M> {
             let is_cut = !may_extend && at + n as u64 > file.length();
             let prepared = if is_cut { Ok(()) } else { self.prepare_write(file, frame, at) };
             if is_cut || prepared.is_err() {
-                self.unlock_page(frame);
-                self.unlatch(frame, true);
-                self.put(frame);
+                self.page_cache().unlock_page(frame);
+                self.page_cache().unlatch(frame, true);
+                self.lru().put(frame);
                 return prepared.map(|()| (at - offset) as usize);
             }
             let from = (at - offset) as usize;
             self.versions.note(file.id, page);
-            let written = self.frame_of(frame, page);
+            let written = self.page_cache().frame_of(frame, page);
             self.machine.write_frame(written, in_page, &bytes[from..from + n]);
             self.machine.spend(Step::WriteBegin, 1);
             self.machine.spend_on(Step::CopyPage, written, 1);
             self.frames[frame].set(Flags::UPTODATE);
             if self.choices.written.is_used() {
-                self.mark_accessed(frame);
+                self.lru().mark_accessed(frame);
             }
-            let pages = self.set_page_dirty(file, frame);
+            let pages = self.writeback().set_page_dirty(file, frame);
             self.note_dirtied(task, pages);
             if may_extend {
                 file.extend(at + n as u64);
             }
-            self.unlock_page(frame);
-            self.unlatch(frame, true);
-            self.put(frame);
+            self.page_cache().unlock_page(frame);
+            self.page_cache().unlatch(frame, true);
+            self.lru().put(frame);
             at += n as u64;
             self.balance_dirty_pages_ratelimited(task, file.backing);
         }
@@ -98,7 +98,7 @@ impl<M: Machine> Access<M> {
 
     /// Makes sure that the device has a block for each page of a locked folio that is about to become dirty.
     pub(super) fn prepare_write(&self, file: &File<M>, head: FrameNumber, offset: u64) -> Result<(), Error> {
-        if self.frames[head].is(Flags::DIRTY) || self.reserve_blocks(file, head) {
+        if self.frames[head].is(Flags::DIRTY) || self.writeback().reserve_blocks(file, head) {
             return Ok(());
         }
         Err(Error::NoSpace { file: file.id, offset })
@@ -111,25 +111,26 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// When the page was not taken, with the reason.
     pub(super) fn grab_cached_page(&self, file: &File<M>, page: u32, wait: Wait) -> Result<FrameNumber, NotPinned> {
-        let frame = self.find_page(&file.index, page).ok_or(NotPinned::Absent)?;
-        if !self.latch_to_change_within(file, frame, wait) {
-            self.put(frame);
+        let frame = self.page_cache().find_page(&file.index, page).ok_or(NotPinned::Absent)?;
+        if !self.writeback().latch_to_change_within(file, frame, wait) {
+            self.lru().put(frame);
             return Err(NotPinned::Busy);
         }
         let is_locked = self.frames[frame].try_lock()
             || wait != Wait::No && {
-                self.lock_page(frame);
+                self.page_cache().lock_page(frame);
                 true
             };
-        let is_valid = || self.is_page_of(frame, Owner::File(file.id), page) && self.frames[frame].is(Flags::UPTODATE);
+        let is_valid =
+            || self.lru().is_page_of(frame, Owner::File(file.id), page) && self.frames[frame].is(Flags::UPTODATE);
         if is_locked && is_valid() {
             return Ok(frame);
         }
         if is_locked {
-            self.unlock_page(frame);
+            self.page_cache().unlock_page(frame);
         }
-        self.unlatch(frame, true);
-        self.put(frame);
+        self.page_cache().unlatch(frame, true);
+        self.lru().put(frame);
         Err(if is_locked { NotPinned::Absent } else { NotPinned::Busy })
     }
 
@@ -144,15 +145,15 @@ impl<M: Machine> Access<M> {
         is_whole: bool,
     ) -> Result<FrameNumber, Error> {
         loop {
-            let frame = match self.find_page(&file.index, page) {
+            let frame = match self.page_cache().find_page(&file.index, page) {
                 Some(frame) => {
-                    self.latch_to_change(file, frame);
-                    self.lock_page(frame);
-                    if !self.is_page_of(frame, Owner::File(file.id), page) {
+                    self.writeback().latch_to_change(file, frame);
+                    self.page_cache().lock_page(frame);
+                    if !self.lru().is_page_of(frame, Owner::File(file.id), page) {
                         // The page was dropped while this task waited, so it is looked up again.
-                        self.unlock_page(frame);
-                        self.unlatch(frame, true);
-                        self.put(frame);
+                        self.page_cache().unlock_page(frame);
+                        self.page_cache().unlatch(frame, true);
+                        self.lru().put(frame);
                         continue;
                     }
                     frame
@@ -161,13 +162,13 @@ impl<M: Machine> Access<M> {
                     self.prepare_node(task, file, page)?;
                     let frame =
                         self.allocate(task, Gfp::FOR_WRITE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
-                    self.latch(frame, true);
-                    if self.add_to_page_cache(file, page, frame).is_err() {
-                        self.unlatch(frame, true);
-                        self.put(frame);
+                    self.page_cache().latch(frame, true);
+                    if self.page_cache().add_to_page_cache(file, page, frame).is_err() {
+                        self.page_cache().unlatch(frame, true);
+                        self.lru().put(frame);
                         continue;
                     }
-                    self.add(frame, Insert::Write, false);
+                    self.lru().add(frame, Insert::Write, false);
                     frame
                 }
             };
@@ -176,26 +177,26 @@ impl<M: Machine> Access<M> {
                 return Ok(frame);
             }
             self.fill_locked_page(file, frame);
-            self.lock_page(frame);
-            if !self.is_page_of(frame, Owner::File(file.id), page) {
+            self.page_cache().lock_page(frame);
+            if !self.lru().is_page_of(frame, Owner::File(file.id), page) {
                 // The page was truncated while it was read, so it is looked up again.
-                self.unlock_page(frame);
-                self.unlatch(frame, true);
-                self.put(frame);
+                self.page_cache().unlock_page(frame);
+                self.page_cache().unlatch(frame, true);
+                self.lru().put(frame);
                 continue;
             }
             if self.frames[frame].is(Flags::UPTODATE) {
                 return Ok(frame);
             }
             let failed = self.frames[frame].read_error();
-            self.unlock_page(frame);
-            self.unlatch(frame, true);
+            self.page_cache().unlock_page(frame);
+            self.page_cache().unlatch(frame, true);
             if let Some(source) = failed {
                 self.drop_failed_page(file, frame);
                 let offset = u64::from(page) * PAGE_BYTES as u64;
                 return Err(Error::Read { file: file.id, offset, source });
             }
-            self.put(frame);
+            self.lru().put(frame);
         }
     }
 
@@ -234,6 +235,6 @@ impl<M: Machine> Access<M> {
     pub fn write_dirty_range(&self, file: &Arc<File<M>>, pages: Range<u32>) {
         let _span = self.machine.span(Func::Fsync);
         self.machine.spend(Step::SyscallEntry, 1);
-        self.sync_pages(file, pages);
+        self.writeback().sync_pages(file, pages);
     }
 }

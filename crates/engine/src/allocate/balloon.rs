@@ -39,13 +39,13 @@ impl<M: Machine> Allocate<M> {
         self.take_pages_offline(gfp, Until::Low, most, taken);
         while taken.len() == had {
             let zonelist = self.zonelist(gfp);
-            zonelist.iter().for_each(|id| self.wake_kswapd(self.zone(*id), Order::ZERO, self.classzone(gfp)));
+            zonelist.iter().for_each(|id| self.wake_kswapd(self.memory().zone(*id), Order::ZERO, self.classzone(gfp)));
             let progress =
                 self.try_to_free_pages(task, zonelist, Order::ZERO, gfp, fruitless > 0, &mut Work::default());
             // Freed pages may lie on per-CPU lists. The last pages that can be freed may wait in batches on their way
             // to a list.
-            self.drain_all();
-            self.drain_all_per_cpu();
+            self.lru().drain_all();
+            self.memory().drain_all_per_cpu();
             if let Progress::Freed(pages) = progress {
                 self.take_pages_offline(gfp, Until::Min, most.min(pages as usize), taken);
             }
@@ -64,14 +64,14 @@ impl<M: Machine> Allocate<M> {
                 self.take_pages_offline(gfp, Until::Low, most, taken);
             }
         }
-        self.set_marks();
+        self.memory().set_marks();
         Ok(())
     }
 
     fn take_pages_offline(&self, gfp: Gfp, until: Until, most: usize, taken: &mut Vec<FrameNumber>) {
         for _ in 0..most {
             let Some(frame) = self.take_from_zonelist(gfp, Order::ZERO, until, MarkRights::default()) else { break };
-            self.take_offline(frame);
+            self.memory().take_offline(frame);
             taken.push(frame);
         }
     }

@@ -202,11 +202,11 @@ impl<M: Machine> Allocate<M> {
     /// Otherwise (always in the library), puts the pages of the per-CPU batches on the LRU lists, and sleeps for a
     /// short time: other tasks may hold pages that can be freed a moment later, for example pages that are being read.
     fn wait_for_others(&self, rounds: u32) {
-        if self.has_mortal_processes() {
+        if self.anonymous().has_mortal_processes() {
             self.list_for_next(Progress::Nothing);
             return;
         }
-        self.drain_all();
+        self.lru().drain_all();
         let _waiting = Waiting::begin(&self.machine, WaitReason::FruitlessReclaim);
         self.machine.pause(fruitless_wait(rounds));
     }

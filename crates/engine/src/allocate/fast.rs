@@ -42,7 +42,7 @@ impl<M: Machine> Allocate<M> {
     /// Returns whether a request prefers a Normal zone and can also use the DMA32 zone of the same node (Linux 5.0,
     /// "mm, page_alloc: spread allocations across zones before introducing fragmentation").
     fn has_lower_zone(&self, gfp: Gfp) -> bool {
-        let mut zones = self.zonelist(gfp).iter().map(|id| self.zone(*id));
+        let mut zones = self.zonelist(gfp).iter().map(|id| self.memory().zone(*id));
         let [Some(preferred), Some(next)] = [zones.next(), zones.next()] else { return false };
         preferred.kind == ZoneKind::Normal && next.kind == ZoneKind::Dma32 && next.node == preferred.node
     }
@@ -74,9 +74,9 @@ impl<M: Machine> Allocate<M> {
     /// Takes a block on a machine with one node. Returns `None` if no zone has a block that the request may take.
     fn take_from_node(&self, gfp: Gfp, order: Order, bound: Bound) -> Option<FrameNumber> {
         let zonelist = self.zonelist(gfp);
-        let classzone = self.zone(zonelist[0]).kind as usize;
+        let classzone = self.memory().zone(zonelist[0]).kind as usize;
         let mut zones =
-            zonelist.iter().map(|id| self.zone(*id)).filter(|zone| self.is_share_kept(zone, gfp, bound.until));
+            zonelist.iter().map(|id| self.memory().zone(*id)).filter(|zone| self.is_share_kept(zone, gfp, bound.until));
         zones.find_map(|zone| self.take_above(zone, classzone, gfp, order, bound))
     }
 
@@ -91,16 +91,16 @@ impl<M: Machine> Allocate<M> {
         mut make_room: impl FnMut(&Zone<M>) -> Room,
     ) -> Option<FrameNumber> {
         let zonelist = self.zonelist(gfp);
-        let preferred = self.zone(zonelist[0]);
+        let preferred = self.memory().zone(zonelist[0]);
         let take = |zone: &Zone<M>| {
             let frame = self.take_above(zone, preferred.kind as usize, gfp, order, bound);
-            frame.inspect(|_| self.count_node(preferred, zone))
+            frame.inspect(|_| self.memory().count_node(preferred, zone))
         };
         // A request that may not mix migrate types tries only the zones of its preferred node. It then tries them again
         // with mixing allowed, before it tries another node.
         let is_asked = |zone: &&Zone<M>| bound.mixing == Mixing::Allowed || zone.node == preferred.node;
         let zones = || {
-            let zones = zonelist.iter().map(|id| self.zone(*id)).take_while(is_asked);
+            let zones = zonelist.iter().map(|id| self.memory().zone(*id)).take_while(is_asked);
             zones.filter(|zone| self.is_share_kept(zone, gfp, bound.until))
         };
         let Some(cache) = self.zonelist_caches.get(usize::from(preferred.node.0)) else {
@@ -134,7 +134,7 @@ impl<M: Machine> Allocate<M> {
     #[inline]
     fn is_share_kept(&self, zone: &Zone<M>, gfp: Gfp, until: Until) -> bool {
         let is_asked = gfp.write && until == Until::Low && self.choices.zone_dirty_share.is_kept();
-        !is_asked || self.is_zone_dirty_ok(zone)
+        !is_asked || self.writeback().is_zone_dirty_ok(zone)
     }
 
     /// Takes a block from a zone, if the zone stays above its mark; otherwise returns `None`.
@@ -159,7 +159,7 @@ impl<M: Machine> Allocate<M> {
             return None;
         }
         let boost = zone.boost();
-        let frame = self.take_mixing(zone, order, gfp.migrate, Warmth::Hot, bound.mixing);
+        let frame = self.memory().take_mixing(zone, order, gfp.migrate, Warmth::Hot, bound.mixing);
         if zone.boost() > boost && !gfp.no_kswapd {
             // Kswapd is woken for this zone, even if the request could use higher zones, so that kswapd skips the pages
             // of those.
@@ -170,8 +170,8 @@ impl<M: Machine> Allocate<M> {
 
     /// Returns the zones that a request may use, in the order in which they are tried.
     pub(super) fn zonelist(&self, gfp: Gfp) -> &[crate::memory::ZoneId] {
-        let node = gfp.node.unwrap_or_else(|| self.local_node());
-        &self.node(node).zonelists[gfp.highest_zone as usize]
+        let node = gfp.node.unwrap_or_else(|| self.memory().local_node());
+        &self.memory().node(node).zonelists[gfp.highest_zone as usize]
     }
 
     /// Returns the class zone of a request: the kind of the first zone that it would use.
@@ -181,6 +181,6 @@ impl<M: Machine> Allocate<M> {
 
     /// Returns the first zone that a request would use.
     pub(super) fn preferred_zone(&self, gfp: Gfp) -> &Zone<M> {
-        self.zone(self.zonelist(gfp)[0])
+        self.memory().zone(self.zonelist(gfp)[0])
     }
 }

@@ -47,7 +47,7 @@ impl<M: Machine> Allocate<M> {
     ) -> Result<(), OutOfMemory> {
         // A task that itself makes room, or that is dying, may exceed the limit.
         let is_charged = gfp.migrate == MigrateType::Movable && !task.may_use_reserve;
-        let fits = || self.charged_pages() + order.pages() <= limit_pages;
+        let fits = || self.memory().charged_pages() + order.pages() <= limit_pages;
         if !is_charged || fits() {
             return Ok(());
         }

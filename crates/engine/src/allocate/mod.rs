@@ -114,7 +114,7 @@ impl<M: Machine> Allocate<M> {
         if order > Order::ZERO {
             self.stat.count(Event::AllocHighOrder, 1);
         }
-        if let Some(limit_pages) = self.limit_pages() {
+        if let Some(limit_pages) = self.memory().limit_pages() {
             self.make_room_under(limit_pages, task, gfp, order)?;
         }
         let group = self.charge(task, gfp, order)?;
@@ -125,7 +125,7 @@ impl<M: Machine> Allocate<M> {
                     self.stat.count(Event::AllocHighOrderSlow, 1);
                 }
                 // A task that sleeps meanwhile may wake up on another node's CPU, but still uses this node's zonelist.
-                let gfp = Gfp { node: Some(gfp.node.unwrap_or_else(|| self.local_node())), ..gfp };
+                let gfp = Gfp { node: Some(gfp.node.unwrap_or_else(|| self.memory().local_node())), ..gfp };
                 self.allocate_slow(task, gfp, order)
             }
         };
@@ -166,6 +166,6 @@ impl<M: Machine> Allocate<M> {
         for n in 0..order.pages() as u32 {
             self.frames[FrameNumber(head.0 + n)].set(crate::memory::Flags::KERNEL);
         }
-        self.add_gauge(head, gauge, order.pages() as i64);
+        self.memory().add_gauge(head, gauge, order.pages() as i64);
     }
 }

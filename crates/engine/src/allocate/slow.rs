@@ -229,7 +229,7 @@ impl<M: Machine> Allocate<M> {
         if wakes_kswapd {
             let classzone = self.classzone(gfp);
             for id in self.zonelist(gfp) {
-                self.wake_kswapd(self.zone(*id), order, classzone);
+                self.wake_kswapd(self.memory().zone(*id), order, classzone);
             }
         }
     }
@@ -276,7 +276,7 @@ impl<M: Machine> Allocate<M> {
                 ends_with(self.take_from_zonelist(gfp, order, Until::High, rights))?;
                 let is_free =
                     |zone: &Zone<M>| zone.is_above(zone.high(), order, self.classzone(gfp), MarkRights::default());
-                let has_room = || self.zonelist(gfp).iter().any(|id| is_free(self.zone(*id)));
+                let has_room = || self.zonelist(gfp).iter().any(|id| is_free(self.memory().zone(*id)));
                 if self.kill_for(task, Exhausted::Memory, gfp, order, has_room) == Hope::None {
                     return ControlFlow::Break(None);
                 }
@@ -290,7 +290,7 @@ impl<M: Machine> Allocate<M> {
             return ControlFlow::Break(self.direct_compact(gfp, order, rights, &mut effort.compaction, work));
         }
         match self.choices.retry_wait {
-            RetryWait::CongestionWait => self.congestion_wait(RETRY_WAIT, WaitReason::Retry),
+            RetryWait::CongestionWait => self.lru().congestion_wait(RETRY_WAIT, WaitReason::Retry),
             RetryWait::WaitIffCongested => {
                 self.wait_iff_congested(self.preferred_zone(gfp), RETRY_WAIT, WaitReason::Retry);
             }
@@ -349,7 +349,7 @@ impl<M: Machine> Allocate<M> {
     /// finds them (`allocate.fruitless_reclaim`).
     pub(super) fn list_for_next(&self, progress: Progress) {
         match (self.choices.fruitless_reclaim, progress) {
-            (FruitlessReclaim::DrainsBatches, Progress::Blind | Progress::Nothing) => self.drain_all(),
+            (FruitlessReclaim::DrainsBatches, Progress::Blind | Progress::Nothing) => self.lru().drain_all(),
             (FruitlessReclaim::DrainsBatches | FruitlessReclaim::Repeats, _) => {}
         }
     }
@@ -381,7 +381,7 @@ impl<M: Machine> Allocate<M> {
         self.take_from_zonelist(gfp, order, Until::Min, rights).or_else(|| {
             match self.choices.after_reclaim {
                 AfterReclaim::Retries => return None,
-                AfterReclaim::DrainsPerCpu => self.drain_all_per_cpu(),
+                AfterReclaim::DrainsPerCpu => self.memory().drain_all_per_cpu(),
             }
             self.take_from_zonelist(gfp, order, Until::Min, rights)
         })
@@ -419,7 +419,7 @@ impl<M: Machine> Allocate<M> {
             return None;
         }
         let preferred = self.preferred_zone(gfp);
-        if self.is_deferred(preferred, order) {
+        if self.compact().is_deferred(preferred, order) {
             compaction.was_deferred = true;
             return None;
         }
@@ -427,14 +427,14 @@ impl<M: Machine> Allocate<M> {
         self.stat.count(Event::CompactStall, 1);
         work.compactions += 1;
         let mut best = Suitability::Skipped;
-        let waits = self.compaction_waits(compaction.is_later);
+        let waits = self.compact().compaction_waits(compaction.is_later);
         let request = CompactRequest { order: Some(order), kind: gfp.migrate, waits, is_kswapd: false };
         for id in self.zonelist(gfp) {
-            let zone = self.zone(*id);
-            let ended = self.compact_zone(zone, request);
+            let zone = self.memory().zone(*id);
+            let ended = self.compact().compact_zone(zone, request);
             compaction.was_contended |= ended.was_contended;
             if let Some(head) = ended.captured {
-                self.note_success(preferred, order);
+                self.compact().note_success(preferred, order);
                 self.stat.count(Event::CompactSuccess, 1);
                 return Some(head);
             }
@@ -446,15 +446,15 @@ impl<M: Machine> Allocate<M> {
         if best == Suitability::Skipped {
             return None;
         }
-        self.drain_local_per_cpu();
+        self.memory().drain_local_per_cpu();
         let frame = self.take_from_zonelist(gfp, order, Until::Min, rights);
         if frame.is_some() {
-            self.note_success(preferred, order);
+            self.compact().note_success(preferred, order);
             self.stat.count(Event::CompactSuccess, 1);
         } else {
             self.stat.count(Event::CompactFail, 1);
-            if self.defers_after(waits) {
-                self.defer(preferred, order);
+            if self.compact().defers_after(waits) {
+                self.compact().defer(preferred, order);
             }
         }
         frame

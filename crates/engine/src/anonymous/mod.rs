@@ -56,6 +56,12 @@ impl<M: Machine> Deref for Anonymous<M> {
 }
 
 impl<M: Machine> Anonymous<M> {
+    /// Returns `self`, so that code of the layers above can name this layer.
+    #[inline(always)]
+    pub(crate) fn anonymous(&self) -> &Self {
+        self
+    }
+
     /// Creates this layer of the engine, without regions.
     pub fn new(swap: Swap<M>) -> Self {
         let machine = &swap.machine;

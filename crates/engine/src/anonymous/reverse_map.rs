@@ -270,7 +270,7 @@ impl<M: Machine> Anonymous<M> {
     pub(crate) fn mapped(&self, frame: FrameNumber) -> bool {
         let change = self.frames.map_page(frame);
         if change.is_of_page {
-            self.add_gauge(frame, self.mapped_gauge(self.frames.head(frame)), 1);
+            self.memory().add_gauge(frame, self.mapped_gauge(self.frames.head(frame)), 1);
         }
         change.moves_reference()
     }
@@ -291,7 +291,7 @@ impl<M: Machine> Anonymous<M> {
     pub(crate) fn unmapped(&self, frame: FrameNumber) -> bool {
         let change = self.frames.unmap_page(frame);
         if change.is_of_page {
-            self.add_gauge(frame, self.mapped_gauge(self.frames.head(frame)), -1);
+            self.memory().add_gauge(frame, self.mapped_gauge(self.frames.head(frame)), -1);
         }
         change.moves_reference()
     }
@@ -310,7 +310,7 @@ impl<M: Machine> Anonymous<M> {
     pub(crate) fn count_huge_mapping(&self, head: FrameNumber, sign: i64) {
         let is_changed = if sign > 0 { self.frames[head].map() } else { self.frames[head].unmap() };
         debug_assert!(is_changed, "{head} is mapped twice: {:?}", self.frames[head]);
-        self.add_gauge(head, Gauge::NrAnonTransparentHugepages, sign);
-        self.add_gauge(head, self.mapped_gauge(head), sign * self.frames.pages(head) as i64);
+        self.memory().add_gauge(head, Gauge::NrAnonTransparentHugepages, sign);
+        self.memory().add_gauge(head, self.mapped_gauge(head), sign * self.frames.pages(head) as i64);
     }
 }

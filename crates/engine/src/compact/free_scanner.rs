@@ -39,7 +39,7 @@ impl<M: Machine> Compact<M> {
             let head = FrameNumber(zone.start.0 + at);
             let is_passed = is_marking && cached.is_marked(at, NOTHING_FREE);
             let mut taken = 0;
-            if !is_passed && self.is_suitable_target(zone, head) {
+            if !is_passed && self.memory().is_suitable_target(zone, head) {
                 taken = self.isolate_block(zone, run, at, &mut held);
             } else {
                 self.machine.spend(Step::ScanFrame, 1);
@@ -137,12 +137,12 @@ impl<M: Machine> Compact<M> {
         while offset < end {
             let frame = frame_at(offset);
             passed += 1;
-            if self.free_order(frame).is_none() {
+            if self.memory().free_order(frame).is_none() {
                 offset += 1;
                 continue;
             }
             let area = held.get_or_insert_with(|| zone.free.lock());
-            let Some(order) = self.take_free_block(zone, area, frame) else {
+            let Some(order) = self.memory().take_free_block(zone, area, frame) else {
                 offset += 1;
                 continue;
             };

@@ -81,7 +81,7 @@ impl<M: Machine> Compact<M> {
             if !run.request.waits || self.machine.is_killed() {
                 return false;
             }
-            self.wait_for_putback(|| self.are_too_many_isolated_to_move(zone));
+            self.lru().wait_for_putback(|| self.are_too_many_isolated_to_move(zone));
         }
         true
     }
@@ -120,7 +120,7 @@ impl<M: Machine> Compact<M> {
                 }
             }
             if look.lists.is_none() && takes_first {
-                look.lists = Some(self.hold_lists(self.lruvec_of(zone)));
+                look.lists = Some(self.lru().hold_lists(self.lru().lruvec_of(zone)));
             }
             let frames = self.isolate_at(run, &mut look, FrameNumber(zone.start.0 + offset));
             offset = (offset + frames).min(end);
@@ -137,12 +137,13 @@ impl<M: Machine> Compact<M> {
         if flags.has(Flags::BUDDY) {
             // The other pages of the free block are on no list, either. If the order of the block is not known, its
             // pages are passed one by one, at the same cost.
-            return self.free_order(frame).map_or(1, |order| order.pages() as u32);
+            return self.memory().free_order(frame).map_or(1, |order| order.pages() as u32);
         }
         let folio = self.frames.folio(frame);
         // A run that does not wait takes only pages that are easy to take.
         let is_refused = !flags.has(Flags::LRU) || !run.request.waits && flags.has(Flags::WRITEBACK);
-        if !is_refused && self.may_move(run, folio) && self.isolate_given(&mut look.lists, folio, &mut run.pages) {
+        if !is_refused && self.may_move(run, folio) && self.lru().isolate_given(&mut look.lists, folio, &mut run.pages)
+        {
             self.machine.spend(Step::IsolatePage, 1);
         }
         folio.frames_from(frame)
@@ -183,7 +184,7 @@ impl<M: Machine> Compact<M> {
     fn about_others(&self, zone: &Zone<M>, held: Option<&HeldLists<'_, M>>, run: &Run, is_due: bool) -> Others {
         let somebody_waits = || {
             self.machine.is_resched_due()
-                || self.are_lists_contended(held.map_or(self.lruvec_of(zone), HeldLists::lruvec))
+                || self.lru().are_lists_contended(held.map_or(self.lru().lruvec_of(zone), HeldLists::lruvec))
         };
         match self.choices.contention {
             Contention::Held => Others::GoOn,
@@ -203,9 +204,12 @@ impl<M: Machine> Compact<M> {
     /// Returns whether the number of isolated pages of the zone's lruvecs is more than half the number of pages on
     /// their lists.
     fn are_too_many_isolated_to_move(&self, zone: &Zone<M>) -> bool {
-        let isolated: u64 =
-            Family::ALL.into_iter().map(|family| self.isolated_pages_beside(self.lruvec_of(zone), family)).sum();
-        let listed: u64 = ListKind::ALL.into_iter().map(|kind| self.list_pages_of_all(self.reach(zone), kind)).sum();
+        let isolated: u64 = Family::ALL
+            .into_iter()
+            .map(|family| self.lru().isolated_pages_beside(self.lru().lruvec_of(zone), family))
+            .sum();
+        let listed: u64 =
+            ListKind::ALL.into_iter().map(|kind| self.lru().list_pages_of_all(self.lru().reach(zone), kind)).sum();
         isolated > listed / 2
     }
 }

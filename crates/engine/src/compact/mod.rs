@@ -57,6 +57,12 @@ impl<M: Machine> Deref for Compact<M> {
 }
 
 impl<M: Machine> Compact<M> {
+    /// Returns `self`, so that code of the layers above can name this layer.
+    #[inline(always)]
+    pub(crate) fn compact(&self) -> &Self {
+        self
+    }
+
     /// Creates this layer of the engine, for zones in which no compaction has failed yet.
     pub fn new(migrate: Migrate<M>, choices: Choices) -> Self {
         let first_free = |zone: &Zone<M>| match choices.start {

@@ -96,13 +96,13 @@ impl<M: Machine> Compact<M> {
 
     /// Compacts all zones as far as possible (`/proc/sys/vm/compact_memory`). The calling task may sleep.
     pub fn compact_memory(&self) {
-        self.drain_all();
-        self.drain_all_per_cpu();
+        self.lru().drain_all();
+        self.memory().drain_all_per_cpu();
         let request = CompactRequest { order: None, kind: MigrateType::Movable, waits: true, is_kswapd: false };
         for zone in &self.zones {
             self.compact_zone(zone, request);
         }
-        self.drain_all_per_cpu();
+        self.memory().drain_all_per_cpu();
     }
 
     fn run(&self, zone: &Zone<M>, request: CompactRequest) -> Ended {
@@ -200,7 +200,7 @@ impl<M: Machine> Compact<M> {
         }
         let is_there = match self.choices.capture {
             Capture::AfterEachGroup if !run.request.is_kswapd => run.captured.is_some(),
-            Capture::AfterEachGroup | Capture::Never => self.has_block_for(zone, order, run.request.kind),
+            Capture::AfterEachGroup | Capture::Never => self.memory().has_block_for(zone, order, run.request.kind),
         };
         if is_there { Suitability::Partial } else { Suitability::Continue }
     }
@@ -247,7 +247,7 @@ impl<M: Machine> Compact<M> {
         };
         let migrated = self.migrate_pages(&pages.pages, target);
         self.stat.count(Event::CompactBlocksMoved, 1);
-        self.put_back_given(&pages, &migrated.stay);
+        self.lru().put_back_given(&pages, &migrated.stay);
         migrated.lacks_targets
     }
 
@@ -264,7 +264,7 @@ impl<M: Machine> Compact<M> {
             MigrateType::Reclaimable => &[MigrateType::Reclaimable],
             MigrateType::Reserve => &[],
         };
-        run.captured = self.capture(zone, order, kinds);
+        run.captured = self.memory().capture(zone, order, kinds);
         self.stat.count(Event::CompactCaptured, run.captured.is_some().into());
     }
 }

@@ -100,7 +100,7 @@ impl<M: Machine> Lru<M> {
     fn note_refault(&self, frame: FrameNumber, shadow: Option<Shadow>) -> Left {
         let Some(shadow) = shadow else { return Left::UsedOnce };
         let is_missed = self.workingset.note_refault(shadow);
-        let zone = self.zone_of(frame);
+        let zone = self.memory().zone_of(frame);
         zone.stat.count(ZoneEvent::WorkingsetRefaultFile, 1);
         zone.stat.count(ZoneEvent::WorkingsetActivateFile, is_missed.into());
         if is_missed { Left::Returned } else { Left::UsedOnce }
@@ -108,7 +108,7 @@ impl<M: Machine> Lru<M> {
 
     /// Returns the largest number of pages that may wait on one CPU for the decision whether they go on LRU lists.
     fn waiting_max(&self) -> u64 {
-        (self.managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
+        (self.memory().managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
     }
 
     /// Returns the largest number of pages that can wait for admission to an LRU list, on all CPUs together. Up to this
@@ -188,7 +188,7 @@ impl<M: Machine> Lru<M> {
                 let is_dropped = !stays && self.drop_used_once(*frame, *kind, &mut owners);
                 if is_dropped {
                     dropped[*kind as usize] += 1;
-                    self.zone_of(*frame).stat.count(ZoneEvent::LruUsedOnce, 1);
+                    self.memory().zone_of(*frame).stat.count(ZoneEvent::LruUsedOnce, 1);
                 }
                 !is_dropped
             });
@@ -223,12 +223,12 @@ impl<M: Machine> Lru<M> {
             && descriptor.mappings() == 0
             && owners
                 .file_of(self, frame)
-                .is_some_and(|file| self.remove_mapping(frame, Some(file), None, Some(shadow)));
+                .is_some_and(|file| self.swap_floor().remove_mapping(frame, Some(file), None, Some(shadow)));
         if is_removed {
             descriptor.clear(Flags::LOCKED);
-            self.free_folio(frame, Warmth::Hot);
+            self.memory().free_folio(frame, Warmth::Hot);
         } else {
-            self.unlock_page(frame);
+            self.page_cache().unlock_page(frame);
         }
         is_removed
     }
@@ -250,7 +250,7 @@ impl<M: Machine> Lru<M> {
         }
         // Lists are short while memory is used for other things. Without this minimum, pages that left short lists a
         // moment ago would count as gone for long.
-        let held = self.listed_file_pages().max(self.managed_pages() / LEAST_HELD_PART);
+        let held = self.page_cache().listed_file_pages().max(self.memory().managed_pages() / LEAST_HELD_PART);
         self.workingset.note_left(left, held as u32);
     }
 }

@@ -247,7 +247,7 @@ impl<M: Machine> Lru<M> {
         });
         let mut rest = pages;
         while let Some(first) = rest.first() {
-            let zone = self.zone_of(*first);
+            let zone = self.memory().zone_of(*first);
             let reach = self.reach_of_page(zone, *first);
             let is_of_run = |frame: &FrameNumber| zone.holds(*frame) && self.frames.group(*frame) == reach.lruvec.group;
             // A page that the batch does not hold may change its group between both looks.

@@ -30,8 +30,8 @@ impl<M: Machine> Lru<M> {
             next = page + 1;
             // Do not use the frame that was just seen: it may hold another page by now, whose owner relies on the page
             // lock.
-            let Some(frame) = self.find_page(&file.index, page) else { continue };
-            next = self.end_of_folio(frame, page);
+            let Some(frame) = self.page_cache().find_page(&file.index, page) else { continue };
+            next = self.page_cache().end_of_folio(frame, page);
             let descriptor = &self.frames[frame];
             if !self.lies_within(frame, page, &range) {
                 self.put(frame);
@@ -43,13 +43,13 @@ impl<M: Machine> Lru<M> {
             }
             let is_ours = descriptor.owner() == Owner::File(file.id) && !descriptor.is(Flags::WRITEBACK);
             let pages = self.frames.pages(frame);
-            if is_ours && self.remove_mapping(frame, Some(file), None, None) {
+            if is_ours && self.swap_floor().remove_mapping(frame, Some(file), None, None) {
                 descriptor.clear(Flags::LOCKED);
                 self.free_unreferenced(frame);
                 dropped += pages;
             } else {
-                self.unlock_page(frame);
-                match is_ours && self.may_be_held(frame) {
+                self.page_cache().unlock_page(frame);
+                match is_ours && self.page_cache().may_be_held(frame) {
                     true => may_be_held.push(frame),
                     false => self.put(frame),
                 }
@@ -66,7 +66,7 @@ impl<M: Machine> Lru<M> {
     /// Returns whether all pages of a folio lie in `range`. `head` is the folio's first frame, and `page` is the number
     /// of any of its pages in the file.
     fn lies_within(&self, head: FrameNumber, page: u32, range: &Range<u32>) -> bool {
-        let end = self.end_of_folio(head, page);
+        let end = self.page_cache().end_of_folio(head, page);
         end <= range.end && end - self.frames.pages(head) as u32 >= range.start
     }
 
@@ -74,7 +74,7 @@ impl<M: Machine> Lru<M> {
     /// caller's reference to them is dropped. Empties `pages`. Returns the number of dropped pages.
     fn drop_unless_held(&self, pages: &mut Vec<FrameNumber>) -> u64 {
         let mut dropped = 0;
-        self.remove_mappings(
+        self.page_cache().remove_mappings(
             pages,
             &mut Owners::default(),
             |_| None,
@@ -108,10 +108,10 @@ impl<M: Machine> Lru<M> {
         let (from, mut next) = (pages.start, pages.start);
         while let Some((page, _)) = file.index.first_present(next..pages.end) {
             next = page + 1;
-            let Some(frame) = self.find_page(&file.index, page) else { continue };
-            next = self.end_of_folio(frame, page);
-            self.lock_page(frame);
-            self.wait_on_writeback(frame);
+            let Some(frame) = self.page_cache().find_page(&file.index, page) else { continue };
+            next = self.page_cache().end_of_folio(frame, page);
+            self.page_cache().lock_page(frame);
+            self.page_cache().wait_on_writeback(frame);
             let is_ours = self.frames[frame].owner() == Owner::File(file.id);
             if is_ours && pages.end != u32::MAX && !self.lies_within(frame, page, &pages) {
                 kept.extend(page..next.min(pages.end));
@@ -121,23 +121,23 @@ impl<M: Machine> Lru<M> {
             } else if is_ours {
                 // Another task may have mapped the page by a touch, while the page was still in the file.
                 if self.frames[frame].mappings() > 0 {
-                    self.unmap_file_page(file, frame);
+                    self.anonymous().unmap_file_page(file, frame);
                 }
                 self.cancel_dirty(file, frame);
                 self.forget_log_numbers(file, page..next);
-                self.delete_from_page_cache(file, frame);
+                self.page_cache().delete_from_page_cache(file, frame);
             }
-            self.unlock_page(frame);
+            self.page_cache().unlock_page(frame);
             gone.push(frame);
             if gone.len() >= BATCH {
                 self.machine.spend(Step::FreePage, gone.len() as u32);
-                self.keep_held(&mut gone);
+                self.page_cache().keep_held(&mut gone);
                 self.put_pages(&gone);
                 gone.clear();
                 self.machine.cond_resched();
             }
         }
-        self.keep_held(&mut gone);
+        self.page_cache().keep_held(&mut gone);
         self.put_pages(&gone);
         kept
     }

@@ -81,7 +81,7 @@ impl<M: Machine> Lru<M> {
         inherited: Flags,
         mut list: impl FnMut(FrameNumber) -> bool,
     ) -> bool {
-        let (zone, descriptor) = (self.zone_of(head), &self.frames[head]);
+        let (zone, descriptor) = (self.memory().zone_of(head), &self.frames[head]);
         let (pages, start) = (self.frames.pages(head) as u32, descriptor.index());
         let inherited = Flags(descriptor.flags().0 & inherited.0);
         let is_huge = region.huge_page(start).is_some();

@@ -101,6 +101,6 @@ impl<M: Machine> Lru<M> {
     /// Returns the zone of a page that is on the lruvec of `zone`; an lruvec can have pages of several zones.
     #[inline]
     pub(in crate::lru) fn list_zone<'a>(&'a self, zone: &'a Zone<M>, frame: FrameNumber) -> &'a Zone<M> {
-        if self.shares_lruvecs() { self.zone_of(frame) } else { zone }
+        if self.memory().shares_lruvecs() { self.memory().zone_of(frame) } else { zone }
     }
 }

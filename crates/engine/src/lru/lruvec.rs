@@ -223,7 +223,7 @@ impl<M: Machine> Lru<M> {
     /// Returns the lruvec of a page.
     #[inline]
     pub(super) fn lruvec_of_page(&self, frame: FrameNumber) -> &Lruvec<M> {
-        self.lruvec_in(self.zone_of(frame), self.frames.group(frame))
+        self.lruvec_in(self.memory().zone_of(frame), self.frames.group(frame))
     }
 
     /// Returns the lruvec that `group` has in the zones of `lruvec`.
@@ -265,7 +265,7 @@ impl<M: Machine> Lru<M> {
     /// folio.
     #[inline]
     pub(super) fn is_page_of(&self, lruvec: &Lruvec<M>, frame: FrameNumber) -> bool {
-        self.zone_of(frame).lruvec == lruvec.of_root
+        self.memory().zone_of(frame).lruvec == lruvec.of_root
             && (self.groups.is_none() || self.frames.group(frame) == lruvec.group)
     }
 
@@ -308,7 +308,7 @@ impl<M: Machine> Lru<M> {
     /// zones up to `zone`.
     #[inline]
     pub fn reach<'a>(&'a self, zone: &'a Zone<M>) -> Reach<'a, M> {
-        Reach { lruvec: self.lruvec_of(zone), zone, zones: self.zones_served(zone) }
+        Reach { lruvec: self.lruvec_of(zone), zone, zones: self.memory().zones_served(zone) }
     }
 
     /// Returns a copy of `reach` in which the lruvec is replaced by the one that `group` has in the same zone.
@@ -364,7 +364,7 @@ impl<M: Machine> Lru<M> {
     /// request.
     #[inline]
     pub(super) fn is_of_higher_zone(&self, reach: Reach<'_, M>, frame: FrameNumber) -> bool {
-        self.shares_lruvecs() && self.zone_of(frame).kind > reach.zone.kind
+        self.memory().shares_lruvecs() && self.memory().zone_of(frame).kind > reach.zone.kind
     }
 
     /// Returns the zones whose pages are on an lruvec, lowest first.

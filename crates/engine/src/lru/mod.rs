@@ -203,7 +203,7 @@ impl<M: Machine> Lru<M> {
         let mut unreferenced = pages.iter().copied().filter(|frame| self.frames[*frame].put()).peekable();
         let mut free: Vec<FrameNumber> = Vec::new();
         while let Some(first) = unreferenced.next() {
-            let (zone, group) = (self.zone_of(first), self.frames.group(first));
+            let (zone, group) = (self.memory().zone_of(first), self.frames.group(first));
             free.push(first);
             let is_beside = |frame: &FrameNumber| zone.holds(*frame) && self.frames.group(*frame) == group;
             while let Some(frame) = unreferenced.next_if(is_beside) {
@@ -211,7 +211,7 @@ impl<M: Machine> Lru<M> {
             }
             self.unlink(self.reach_of_page(zone, first), &free);
             for frame in free.drain(..) {
-                self.free_folio(frame, Warmth::Cold);
+                self.memory().free_folio(frame, Warmth::Cold);
             }
         }
     }
@@ -245,15 +245,15 @@ impl<M: Machine> Lru<M> {
     /// and frees pages that left their files and that no reader holds any more.
     #[cold]
     pub(crate) fn end_hazard(&self, frame: FrameNumber) {
-        self.wake_hazard_waiters(frame);
-        self.put_pages(&self.let_go(Some(frame)));
+        self.page_cache().wake_hazard_waiters(frame);
+        self.put_pages(&self.page_cache().let_go(Some(frame)));
     }
 
     /// Takes a page without references off its list and frees it.
     pub(crate) fn free_unreferenced(&self, frame: FrameNumber) {
-        let zone = self.zone_of(frame);
+        let zone = self.memory().zone_of(frame);
         self.unlink(self.reach_of_page(zone, frame), &[frame]);
-        self.free_folio(frame, Warmth::Hot);
+        self.memory().free_folio(frame, Warmth::Hot);
     }
 }
 

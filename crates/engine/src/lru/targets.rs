@@ -92,7 +92,7 @@ impl<M: Machine> Lru<M> {
     /// lists and, while swap slots are free, the pages on inactive anonymous lists.
     pub(crate) fn victim_pages(&self, reach: Reach<'_, M>) -> u64 {
         let file = self.list_pages_of_all(reach, ListKind::InactiveFile);
-        let may_swap_out = self.has_swap_room(reach.lruvec.group);
+        let may_swap_out = self.swap_floor().has_swap_room(reach.lruvec.group);
         file + if may_swap_out { self.list_pages_of_all(reach, ListKind::InactiveAnon) } else { 0 }
     }
 }

@@ -39,7 +39,7 @@ impl<M: Machine> Migrate<M> {
     fn exchange_entries(&self, region: Option<&Region<M>>, from: Folio, to: Folio) -> bool {
         let old = &self.frames[from.head];
         let is_cached = old.is(Flags::SWAPCACHE);
-        let _guard = is_cached.then(|| self.lock_index(&self.swap.i_pages)).flatten();
+        let _guard = is_cached.then(|| self.page_cache().lock_index(&self.swap.i_pages)).flatten();
         if is_cached {
             self.machine.spend(Step::IndexInsert, 1);
         }

@@ -17,15 +17,15 @@ impl<M: Machine> Migrate<M> {
     /// If `held` is `None`, a page that hazard pointers may hold is not moved.
     pub(super) fn move_file_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
         let Some(file) = owners.file_of(self, from.head).cloned() else { return Move::Never };
-        let taken = self.take_mappings(&file, from.head);
+        let taken = self.anonymous().take_mappings(&file, from.head);
         let is_mapped = !taken.is_empty();
         if !self.exchange(&file, from, to, is_mapped, held) {
-            self.give_mappings(&file, from.head, taken);
+            self.anonymous().give_mappings(&file, from.head, taken);
             return Move::Busy;
         }
         if is_mapped {
-            self.give_mappings(&file, to.head, taken);
-            self.unlock_page(to.head);
+            self.anonymous().give_mappings(&file, to.head, taken);
+            self.page_cache().unlock_page(to.head);
         }
         Move::Done
     }
@@ -35,12 +35,12 @@ impl<M: Machine> Migrate<M> {
     /// `false` if another task uses the folio, which then is not moved.
     fn exchange(&self, file: &File<M>, from: Folio, to: Folio, is_mapped: bool, held: Option<&Held>) -> bool {
         let old = &self.frames[from.head];
-        let _guard = self.lock_index(&file.i_pages);
+        let _guard = self.page_cache().lock_index(&file.i_pages);
         self.machine.spend(Step::IndexInsert, 1);
         if !self.copy_and_freeze(from, to, UNUSED) {
             return false;
         }
-        if !self.is_free_of_readers(file, from.head, held) {
+        if !self.page_cache().is_free_of_readers(file, from.head, held) {
             old.set_references(UNUSED);
             return false;
         }

@@ -108,8 +108,9 @@ impl<M: Machine> Migrate<M> {
         let mut left = heads.to_vec();
         let mut unused = Targets::default();
         for _ in 0..ROUNDS {
-            let may_be_held: Vec<_> = left.iter().copied().filter(|frame| self.may_be_held(*frame)).collect();
-            let held = (!may_be_held.is_empty()).then(|| self.close_pages(&may_be_held, &mut owners));
+            let may_be_held: Vec<_> =
+                left.iter().copied().filter(|frame| self.page_cache().may_be_held(*frame)).collect();
+            let held = (!may_be_held.is_empty()).then(|| self.page_cache().close_pages(&may_be_held, &mut owners));
             let mut again = Vec::new();
             let mut rest = left.into_iter();
             while let Some(head) = rest.next() {
@@ -155,13 +156,13 @@ impl<M: Machine> Migrate<M> {
 
     /// Frees a block that was meant to receive a folio, but was not used.
     pub(crate) fn free_target(&self, head: FrameNumber, order: Order) {
-        self.free(head, order, Warmth::Hot);
+        self.memory().free(head, order, Warmth::Hot);
     }
 
     fn move_folio(&self, from: Folio, to: Folio, owners: &mut Owners<M>, held: Option<&Held>) -> Move {
         let descriptor = &self.frames[from.head];
         debug_assert!(
-            std::ptr::eq(self.zone_of(from.head), self.zone_of(to.head)),
+            std::ptr::eq(self.memory().zone_of(from.head), self.memory().zone_of(to.head)),
             "{from:?} is to be moved to another zone, where it is not counted: {to:?}"
         );
         self.machine.spend(Step::ScanFrame, 1);
@@ -182,7 +183,7 @@ impl<M: Machine> Migrate<M> {
             }
         };
         if moved != Move::Done {
-            self.unlock_page(from.head);
+            self.page_cache().unlock_page(from.head);
             return moved;
         }
         self.machine.spend_on(Step::MigratePage, to.head, from.pages());
@@ -190,7 +191,7 @@ impl<M: Machine> Migrate<M> {
         // No other task can wait for the lock, because that task would have a reference. The flag `COMPOUND`, which
         // makes the frames a folio, stays, so that they are freed as one block.
         descriptor.clear_free(Flags(!Flags::COMPOUND.0));
-        self.free_folio(from.head, Warmth::Hot);
+        self.memory().free_folio(from.head, Warmth::Hot);
         Move::Done
     }
 
@@ -209,7 +210,7 @@ impl<M: Machine> Migrate<M> {
         }
         let is_frozen = old.freeze_latched(references);
         if !is_frozen {
-            self.unlatch(from.head, false);
+            self.page_cache().unlatch(from.head, false);
         }
         is_frozen
     }
@@ -219,7 +220,7 @@ impl<M: Machine> Migrate<M> {
     /// mappings yet.
     fn copy_folio_state(&self, from: Folio, to: Folio, references: u32) {
         let (old, new) = (&self.frames[from.head], &self.frames[to.head]);
-        self.prepare_given_folio(to);
+        self.memory().prepare_given_folio(to);
         // The charge moves with the contents; no counter changes.
         self.frames.set_group(to.head, to.order, self.frames.group(from.head));
         self.frames.set_group(from.head, from.order, GroupId::ROOT);

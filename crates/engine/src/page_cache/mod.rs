@@ -132,6 +132,12 @@ impl<M: Machine> Deref for PageCache<M> {
 }
 
 impl<M: Machine> PageCache<M> {
+    /// Returns `self`, so that code of the layers above can name this layer.
+    #[inline(always)]
+    pub(crate) fn page_cache(&self) -> &Self {
+        self
+    }
+
     /// Creates the page cache, a layer of the engine, without files.
     pub fn new(slab: Slab<M>, choices: Choices) -> Self {
         let machine = &slab.machine;
@@ -288,13 +294,13 @@ impl<M: Machine> PageCache<M> {
             }
             shadow
         };
-        self.add_gauge(frame, Gauge::NrFilePages, self.frames.pages(frame) as i64);
+        self.memory().add_gauge(frame, Gauge::NrFilePages, self.frames.pages(frame) as i64);
         Ok(shadow)
     }
 
     /// Returns the number of file pages on the LRU lists of all zones.
     pub(crate) fn listed_file_pages(&self) -> u64 {
-        self.gauge(Gauge::NrInactiveFile) + self.gauge(Gauge::NrActiveFile)
+        self.memory().gauge(Gauge::NrInactiveFile) + self.memory().gauge(Gauge::NrActiveFile)
     }
 
     /// Takes a node for a file's index, and charges the node to a group.
@@ -308,7 +314,7 @@ impl<M: Machine> PageCache<M> {
     /// Frees the memory of an index node. If the node's slab then has no object and leaves the slab cache, returns the
     /// slab's block, which the caller has to free.
     fn give_node(&self, place: NodePlace) -> Option<EmptySlab> {
-        self.free_object(place.group, KernelMemory::SlabReclaimable, NODE_BYTES);
+        self.memory().free_object(place.group, KernelMemory::SlabReclaimable, NODE_BYTES);
         self.index_nodes.give(place)
     }
 
@@ -398,7 +404,7 @@ impl<M: Machine> PageCache<M> {
     /// whether the page was removed.
     fn end_removal(&self, frame: FrameNumber, removed: Option<EmptySlabs>) -> bool {
         let Some(slabs) = removed else { return false };
-        self.add_gauge(frame, Gauge::NrFilePages, -(self.frames.pages(frame) as i64));
+        self.memory().add_gauge(frame, Gauge::NrFilePages, -(self.frames.pages(frame) as i64));
         self.frames[frame].set_owner(Owner::None, 0);
         self.free_slabs(slabs);
         true
@@ -420,7 +426,7 @@ impl<M: Machine> PageCache<M> {
             self.leave_nodes(file, descriptor.index(), folio)
         };
         self.free_slabs(slabs);
-        self.add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
+        self.memory().add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
         descriptor.set_owner(Owner::None, 0);
         let last = descriptor.put();
         assert!(!last, "the caller holds a reference of {frame}");

@@ -46,7 +46,7 @@ impl<M: Machine> Reclaim<M> {
             },
         };
         self.reclaim_boost(task, node, request.classzone);
-        self.lruvecs_of_node(node, usize::MAX).for_each(|reach| self.end_reclaim(reach.lruvec));
+        self.lruvecs_of_node(node, usize::MAX).for_each(|reach| self.lru().end_reclaim(reach.lruvec));
         self.zones_up_to(node, request.classzone).for_each(|(_, zone)| zone.note_kswapd(false));
         self.node_state(node).calls.end(self.machine.now());
         achieved
@@ -150,10 +150,11 @@ impl<M: Machine> Reclaim<M> {
     }
 
     fn zones_up_to(&self, node: NodeId, classzone: usize) -> impl DoubleEndedIterator<Item = (usize, &Zone<M>)> {
-        self.node(node)
+        self.memory()
+            .node(node)
             .zones
             .iter()
-            .map(|id| self.zone(*id))
+            .map(|id| self.memory().zone(*id))
             .map(|zone| (zone.kind as usize, zone))
             .filter(move |(kind, _)| *kind <= classzone)
     }
@@ -178,7 +179,7 @@ impl<M: Machine> Reclaim<M> {
             if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && control.priority != DEF_PRIORITY {
                 continue;
             }
-            self.age_groups_before_pass(self.reach(zone), control);
+            self.age_groups_before_pass(self.lru().reach(zone), control);
             // With class zone 0, no reserve is looked at.
             if !self.is_zone_balanced(zone, control.order, 0, 0) {
                 return Some(kind);
@@ -193,7 +194,7 @@ impl<M: Machine> Reclaim<M> {
     }
 
     fn reclaimable_up_to(&self, node: NodeId, classzone: usize) -> u64 {
-        self.zones_up_to(node, classzone).map(|(_, zone)| self.reclaimable_pages(zone)).sum()
+        self.zones_up_to(node, classzone).map(|(_, zone)| self.writeback().reclaimable_pages(zone)).sum()
     }
 
     /// Records the priority at which kswapd's run over a node ended, in all lruvecs of the node. This includes lruvecs

@@ -18,7 +18,7 @@ impl<M: Machine> Reclaim<M> {
         let mut commands = Commands::parse(text)?;
         let mut control = ScanControl::direct(Gfp::KERNEL, Order::ZERO);
         let (mut freed, mut freed_last) = (0, 0);
-        while let Some((reach, batch)) = self.next_commanded(&mut commands, freed_last)? {
+        while let Some((reach, batch)) = self.lru().next_commanded(&mut commands, freed_last)? {
             freed_last = self.shrink_batch(task, reach, &batch, &mut control);
             freed += freed_last;
         }

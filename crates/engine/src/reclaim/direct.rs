@@ -72,9 +72,9 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::DirectReclaim);
         let had_reserve = std::mem::replace(&mut task.may_use_reserve, true);
         let freed = self.do_try_to_free_pages(task, zonelist, &mut control);
-        for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {
+        for reach in self.lruvecs(zonelist.iter().map(|id| self.memory().zone(*id))) {
             reach.lruvec.end_at_priority(control.priority);
-            self.end_reclaim(reach.lruvec);
+            self.lru().end_reclaim(reach.lruvec);
         }
         task.may_use_reserve = had_reserve;
         control.add_to(work);
@@ -97,7 +97,8 @@ impl<M: Machine> Reclaim<M> {
                 let pass = self.shrink_zones(task, zonelist, control);
                 aborted |= pass.aborted;
                 scanned_in_hope += pass.scanned_in_hope;
-                let lru_pages = zonelist.iter().map(|id| self.reclaimable_pages(self.zone(*id))).sum();
+                let lru_pages =
+                    zonelist.iter().map(|id| self.writeback().reclaimable_pages(self.memory().zone(*id))).sum();
                 control.reclaimed += self.shrink_slab(task, control.scanned, lru_pages).pages;
                 total_scanned += control.scanned;
                 control.scanned_in_all += control.scanned;
@@ -108,9 +109,9 @@ impl<M: Machine> Reclaim<M> {
                     return Progress::Hope;
                 }
                 if total_scanned > threshold {
-                    self.wake_flushers(total_scanned);
+                    self.writeback().wake_flushers(total_scanned);
                 }
-                self.direct_nap(self.zone(zonelist[0]), control);
+                self.direct_nap(self.memory().zone(zonelist[0]), control);
                 priority -= 1;
             }
             if control.reclaimed > 0 {
@@ -147,7 +148,7 @@ impl<M: Machine> Reclaim<M> {
                     return Progress::Nothing;
                 }
             }
-            if aborted || !zonelist.iter().all(|id| self.looks_hopeless(self.zone(*id))) {
+            if aborted || !zonelist.iter().all(|id| self.looks_hopeless(self.memory().zone(*id))) {
                 return if scanned_in_hope > 0 || aborted { Progress::Hope } else { Progress::Blind };
             }
             if floor == 0 {
@@ -164,7 +165,7 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn direct_nap(&self, first: &Zone<M>, control: &ScanControl) {
         let is_due = control.scanned > 0 && control.priority < DEF_PRIORITY - 2;
         match self.choices.direct_nap {
-            DirectNap::CongestionWait if is_due => self.congestion_wait(STALL, WaitReason::ReclaimPass),
+            DirectNap::CongestionWait if is_due => self.lru().congestion_wait(STALL, WaitReason::ReclaimPass),
             DirectNap::WaitIffCongested if is_due => self.wait_iff_congested(first, STALL, WaitReason::ReclaimPass),
             DirectNap::CongestionWait | DirectNap::WaitIffCongested | DirectNap::None => {}
             DirectNap::ReclaimThrottle => self.throttle_without_progress(first.node, control),
@@ -174,9 +175,9 @@ impl<M: Machine> Reclaim<M> {
     /// Waits if more than half of the reclaimable pages of some zone are under writeback. Called after a reclaim that
     /// freed nothing. Linux 4.7 to 5.15 wait in this case before they count the reclaim as fruitless.
     fn wait_if_mostly_written(&self, zonelist: &[ZoneId]) {
-        let mut zones = zonelist.iter().map(|id| self.zone(*id));
-        if zones.any(|zone| 2 * zone.gauges.get(Gauge::NrWriteback) > self.reclaimable_pages(zone)) {
-            self.congestion_wait(STALL, WaitReason::UnwrittenPages);
+        let mut zones = zonelist.iter().map(|id| self.memory().zone(*id));
+        if zones.any(|zone| 2 * zone.gauges.get(Gauge::NrWriteback) > self.writeback().reclaimable_pages(zone)) {
+            self.lru().congestion_wait(STALL, WaitReason::UnwrittenPages);
         }
     }
 
@@ -199,7 +200,7 @@ impl<M: Machine> Reclaim<M> {
     /// Reclaims in one pass over the zones of `zonelist`, at the priority of `control`. Returns the result of the pass.
     fn shrink_zones(&self, task: &mut Task, zonelist: &[ZoneId], control: &mut ScanControl) -> ZonesPass {
         let mut pass = ZonesPass::default();
-        for reach in self.lruvecs(zonelist.iter().map(|id| self.zone(*id))) {
+        for reach in self.lruvecs(zonelist.iter().map(|id| self.memory().zone(*id))) {
             let zone = reach.zone;
             if zone.is(ZoneFlag::ALL_UNRECLAIMABLE) && !control.doubts_marks && control.priority != DEF_PRIORITY {
                 continue;

@@ -53,9 +53,9 @@ impl<M: Machine> Reclaim<M> {
                 break;
             }
         }
-        for lruvec in self.lruvecs_of_group(wanted.group) {
+        for lruvec in self.lru().lruvecs_of_group(wanted.group) {
             lruvec.end_at_priority(control.priority);
-            self.end_reclaim(lruvec);
+            self.lru().end_reclaim(lruvec);
         }
         task.may_use_reserve = had_reserve;
         control.add_to(work);
@@ -83,10 +83,10 @@ impl<M: Machine> Reclaim<M> {
                 return false;
             }
             if total_scanned > control.to_reclaim_pages + control.to_reclaim_pages / 2 {
-                self.wake_flushers(total_scanned);
+                self.writeback().wake_flushers(total_scanned);
             }
             let zones = &self.nodes[0].zones;
-            self.direct_nap(self.zone(zones[zones.len() - 1]), control);
+            self.direct_nap(self.memory().zone(zones[zones.len() - 1]), control);
         }
         false
     }
@@ -107,7 +107,7 @@ impl<M: Machine> Reclaim<M> {
                     break;
                 }
                 retries -= 1;
-                self.drain_all();
+                self.lru().drain_all();
             }
         }
         freed

@@ -99,7 +99,7 @@ impl<M: Machine> Reclaim<M> {
     ) {
         self.machine.spend(Step::WorkItem, 1);
         if self.may_shrink(groups, id, control) {
-            self.shrink_lruvec(task, self.reach_in(reach, id), control);
+            self.shrink_lruvec(task, self.lru().reach_in(reach, id), control);
         }
     }
 
@@ -115,7 +115,9 @@ impl<M: Machine> Reclaim<M> {
             return false;
         }
         let is_within_low = usage <= protection.low;
-        if !control.breaks_low && (is_within_low || protection.low > protection.min && self.protects_in_proportion()) {
+        if !control.breaks_low
+            && (is_within_low || protection.low > protection.min && self.lru().protects_in_proportion())
+        {
             control.has_left_low = true;
         }
         if is_within_low && control.breaks_low {
@@ -147,7 +149,7 @@ impl<M: Machine> Reclaim<M> {
             }
             done = self.shrink_listed_group(task, reach, control, groups, visited);
             let demand = self.demand(control);
-            if self.machine.is_killed() || self.is_walk_enough(reach, &demand, control.order, 0) {
+            if self.machine.is_killed() || self.lru().is_walk_enough(reach, &demand, control.order, 0) {
                 break;
             }
         }
@@ -181,12 +183,12 @@ impl<M: Machine> Reclaim<M> {
                 groups.count(id, GroupEvent::Low);
             }
         }
-        let of_group = self.reach_in(reach, id);
+        let of_group = self.lru().reach_in(reach, id);
         control.has_aged = false;
         self.shrink_lruvec(task, of_group, control);
         match control.has_aged {
             true if groups.is_live(id) => Some(Move::Young),
-            false if self.is_sizable(of_group, &self.demand(control)) => None,
+            false if self.lru().is_sizable(of_group, &self.demand(control)) => None,
             true | false => Some(later),
         }
     }
@@ -195,15 +197,15 @@ impl<M: Machine> Reclaim<M> {
     /// pass.
     pub(super) fn age_groups_before_pass(&self, reach: Reach<'_, M>, control: &mut ScanControl) {
         let has_got_on = std::mem::replace(&mut control.has_got_on, false);
-        if !self.begins_pass_with_ageing(control.is_kswapd, has_got_on) {
+        if !self.lru().begins_pass_with_ageing(control.is_kswapd, has_got_on) {
             return;
         }
         let demand = self.demand(control);
         match &self.groups {
-            None => self.age_before_pass(reach, &demand),
+            None => self.lru().age_before_pass(reach, &demand),
             Some(groups) => {
                 let tree = groups.subtree(GroupId::ROOT);
-                tree.iter().for_each(|id| self.age_before_pass(self.reach_in(reach, *id), &demand));
+                tree.iter().for_each(|id| self.lru().age_before_pass(self.lru().reach_in(reach, *id), &demand));
             }
         }
     }

@@ -312,7 +312,7 @@ impl<M: Machine> Reclaim<M> {
     /// allocated since the last change. Pages that were dropped at once after one use count only up to the number of
     /// pages that may wait for admission, because the memory of a dropped page is free again.
     fn move_marks(&self, node: NodeId) {
-        match self.memory().choices.mark_distance {
+        match self.memory().memory().choices.mark_distance {
             MarkDistance::QuarterOfMin => return,
             MarkDistance::ByRate => {}
         }
@@ -322,15 +322,15 @@ impl<M: Machine> Reclaim<M> {
         if time < MARKS_REST {
             return;
         }
-        for (n, id) in self.node(node).zones.iter().enumerate() {
-            let zone = self.zone(*id);
+        for (n, id) in self.memory().node(node).zones.iter().enumerate() {
+            let zone = self.memory().zone(*id);
             let counts = [ZoneEvent::Pgalloc, ZoneEvent::LruUsedOnce].map(|event| zone.stat.get(event));
             let before = std::mem::replace(&mut moved.1[n], counts);
             let [taken, given_back] = [0, 1].map(|n| {
                 let lately = counts[n] - before[n];
                 (u128::from(lately) * u128::from(MARKS_LEAD.0) / u128::from(time.0)) as u64
             });
-            let in_lead = taken.saturating_sub(given_back) + given_back.min(self.waiting_max_of_all());
+            let in_lead = taken.saturating_sub(given_back) + given_back.min(self.lru().waiting_max_of_all());
             // The distance grows at once and falls by halves, because another burst often follows.
             let wanted = in_lead.max(zone.distance.load(Relaxed) / 2).min(zone.distance_max());
             zone.distance.store(wanted, Relaxed);
@@ -362,7 +362,7 @@ impl<M: Machine> Reclaim<M> {
             ticket = self.machine.ticket(&state.kswapd_wait);
         }
         if self.may_sleep(node, time_left, balanced) {
-            self.node(node).zones.iter().for_each(|id| self.note_kswapd_sleeps(self.zone(*id)));
+            self.memory().node(node).zones.iter().for_each(|id| self.note_kswapd_sleeps(self.memory().zone(*id)));
             self.machine.sleep(&state.kswapd_wait, ticket, None);
         } else if time_left > Nanos(0) {
             self.stat.count(Event::KswapdLowWmarkHitQuickly, 1);

@@ -14,6 +14,6 @@ impl<M: Machine> Reclaim<M> {
         zones: impl Iterator<Item = &'a Zone<M>>,
     ) -> impl Iterator<Item = Reach<'a, M>> {
         let mut last = None;
-        zones.filter(move |zone| last.replace(zone.lruvec) != Some(zone.lruvec)).map(|zone| self.reach(zone))
+        zones.filter(move |zone| last.replace(zone.lruvec) != Some(zone.lruvec)).map(|zone| self.lru().reach(zone))
     }
 }

@@ -52,7 +52,7 @@ impl<M: Machine> Reclaim<M> {
             LumpyReclaim::AlignedBlocks | LumpyReclaim::SameList | LumpyReclaim::Never => (false, is_urgent(control)),
         };
         let taken = &batch.entries;
-        self.deactivate_isolated(taken);
+        self.lru().deactivate_isolated(taken);
         let mut counts = ListCounts::default();
         control.takes_blocks = takes_blocks;
         let mut survivors = self.shrink_clusters(task, reach, taken, control, &mut counts);
@@ -61,8 +61,8 @@ impl<M: Machine> Reclaim<M> {
         let waits = !control.is_kswapd && waits_from.is_some_and(|priority| control.priority <= priority);
         if control.takes_blocks && waits && !survivors.is_empty() {
             if by_order {
-                self.congestion_wait(STALL, WaitReason::UnwrittenPages);
-                self.deactivate_isolated(&survivors);
+                self.lru().congestion_wait(STALL, WaitReason::UnwrittenPages);
+                self.lru().deactivate_isolated(&survivors);
             }
             control.waits_for_writeback = true;
             survivors = self.shrink_clusters(task, reach, &survivors, control, &mut counts);
@@ -72,7 +72,7 @@ impl<M: Machine> Reclaim<M> {
         control.takes_blocks = false;
         let freed = counts.freed;
         self.count_freed(reach, control, freed);
-        self.put_back_blocks(reach, batch, &survivors);
+        self.lru().put_back_blocks(reach, batch, &survivors);
         self.stall_after_list(reach, control, &counts, taken);
         freed
     }

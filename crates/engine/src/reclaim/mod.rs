@@ -98,6 +98,12 @@ impl<M: Machine> Deref for Reclaim<M> {
 }
 
 impl<M: Machine> Reclaim<M> {
+    /// Returns `self`, so that code of the layers above can name this layer.
+    #[inline(always)]
+    pub(crate) fn reclaim(&self) -> &Self {
+        self
+    }
+
     /// Creates this layer of the engine, without reclaim in progress.
     pub fn new(compact: Compact<M>, choices: Choices) -> Self {
         let node_states = compact.nodes.iter().map(|node| NodeState::new(&compact.machine, node)).collect();
@@ -200,8 +206,8 @@ impl<M: Machine> Reclaim<M> {
     /// reclaimable pages, and meanwhile no page returned to the zones' free lists. Always `false` if reclaim counts its
     /// failures instead ([`Hopeless::ByFailures`]).
     fn is_hopeless(&self, lruvec: &Lruvec<M>) -> bool {
-        let zones = self.zones_of(lruvec);
-        let reclaimable: u64 = zones.iter().map(|zone| self.reclaimable_pages(zone)).sum();
+        let zones = self.lru().zones_of(lruvec);
+        let reclaimable: u64 = zones.iter().map(|zone| self.writeback().reclaimable_pages(zone)).sum();
         match self.choices.hopeless {
             // All zones of an lruvec share this count.
             Hopeless::ByScan => zones[0].pages_scanned() >= 6 * reclaimable,
@@ -215,13 +221,13 @@ impl<M: Machine> Reclaim<M> {
     /// allocating task would try endlessly.
     fn looks_hopeless(&self, zone: &Zone<M>) -> bool {
         match self.choices.hopeless {
-            Hopeless::ByScan => zone.is(ZoneFlag::ALL_UNRECLAIMABLE) || self.is_hopeless(self.lruvec_of(zone)),
-            Hopeless::ByFailures => self.has_kswapd_failed(zone.node) || self.reclaimable_pages(zone) == 0,
+            Hopeless::ByScan => zone.is(ZoneFlag::ALL_UNRECLAIMABLE) || self.is_hopeless(self.lru().lruvec_of(zone)),
+            Hopeless::ByFailures => self.has_kswapd_failed(zone.node) || self.writeback().reclaimable_pages(zone) == 0,
         }
     }
 
     /// Returns the number of pages under writeback in all zones.
     fn writeback_pages(&self) -> u64 {
-        self.gauge(Gauge::NrWriteback)
+        self.memory().gauge(Gauge::NrWriteback)
     }
 }

@@ -53,12 +53,12 @@ impl<M: Machine> Reclaim<M> {
     pub(super) fn remove_waiting(&self, removals: &mut Removals<M>) {
         let Some(file) = removals.file.take() else { return };
         let (removed, stayed) = (&mut removals.removed, &mut removals.stayed);
-        self.remove_file_pages(&removals.waiting, &file, |frame, is_removed| {
+        self.page_cache().remove_file_pages(&removals.waiting, &file, |frame, is_removed| {
             if is_removed {
                 self.frames[frame].clear(Flags::LOCKED);
                 removed.push(frame);
             } else {
-                self.unlock_page(frame);
+                self.page_cache().unlock_page(frame);
                 stayed.push(frame);
             }
         });

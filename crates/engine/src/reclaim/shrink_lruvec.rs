@@ -38,9 +38,9 @@ impl<M: Machine> Reclaim<M> {
     /// free pages (`shrink_zone`). If the priority is still the default, lowers it to the policy's first priority.
     pub(super) fn shrink_zone(&self, task: &mut Task, reach: Reach<'_, M>, control: &mut ScanControl) {
         let _span = self.machine.span(Func::ShrinkZone);
-        let reach = self.reach_in(reach, control.group);
+        let reach = self.lru().reach_in(reach, control.group);
         if control.priority == DEF_PRIORITY {
-            control.priority = self.first_priority(reach, &self.demand(control));
+            control.priority = self.lru().first_priority(reach, &self.demand(control));
         }
         reach.lruvec.note_priority(control.priority);
         let mut round = Round::default();
@@ -63,7 +63,7 @@ impl<M: Machine> Reclaim<M> {
         let mut scan = self.begin_counted_scan(reach, control);
         let mut freed = 0;
         let mut shrink = || {
-            while let Some(batch) = self.next_batch(reach, &mut scan, freed) {
+            while let Some(batch) = self.lru().next_batch(reach, &mut scan, freed) {
                 freed += self.shrink_batch(task, reach, &batch, control);
             }
         };
@@ -72,19 +72,19 @@ impl<M: Machine> Reclaim<M> {
             WrittenPages::Plugged => self.machine.plugged(shrink),
         }
         control.reclaimed += freed;
-        control.has_got_on |= self.has_got_on(freed);
-        control.has_aged |= self.lru().has_aged(&scan);
-        control.left_active |= self.end_scan(reach, &scan);
+        control.has_got_on |= self.lru().has_got_on(freed);
+        control.has_aged |= self.lru().lru().has_aged(&scan);
+        control.left_active |= self.lru().end_scan(reach, &scan);
         self.throttle_vm_writeout(control.gfp);
     }
 
     fn begin_counted_scan(&self, reach: Reach<'_, M>, control: &ScanControl) -> Scan {
         let _span = self.machine.span(Func::GetScanCount);
-        self.charge_scan_count();
+        self.lru().charge_scan_count();
         if control.priority == 0 {
             self.note_priority_zero(reach, control);
         }
-        self.begin_scan(reach, self.demand(control), control.order)
+        self.lru().begin_scan(reach, self.demand(control), control.order)
     }
 
     /// Returns the [`Demand`] with which a reclaim asks its policy for pages.
@@ -114,7 +114,7 @@ impl<M: Machine> Reclaim<M> {
         if batch.entries.is_empty() {
             // All pages that could be taken wait to be written, and perhaps no task is about to write them.
             if batch.to_write > 0 {
-                self.wake_flushers(batch.to_write);
+                self.writeback().wake_flushers(batch.to_write);
             }
             return 0;
         }
@@ -123,19 +123,19 @@ impl<M: Machine> Reclaim<M> {
         }
         let mut counts = ListCounts::default();
         let mut stay = self.shrink_clusters(task, reach, &batch.entries, control, &mut counts);
-        let again = self.take_out_retried(&mut stay, true);
+        let again = self.lru().take_out_retried(&mut stay, true);
         let taken = counts.taken;
         if !again.is_empty() {
             let mut stay_again = self.shrink_clusters(task, reach, &again, control, &mut counts);
-            self.take_out_retried(&mut stay_again, false);
+            self.lru().take_out_retried(&mut stay_again, false);
             stay.add(&stay_again);
         }
         if batch.tells_flushers && counts.dirty.max(counts.unqueued_dirty) >= taken {
-            self.wake_flushers(taken);
+            self.writeback().wake_flushers(taken);
         }
         let freed = counts.freed;
         self.count_freed(reach, control, freed);
-        self.put_back_batch(reach, batch, &stay, counts.written);
+        self.lru().put_back_batch(reach, batch, &stay, counts.written);
         self.wake_direct_waiters(freed);
         self.stall_after_list(reach, control, &counts, taken);
         freed
@@ -191,7 +191,7 @@ impl<M: Machine> Reclaim<M> {
             }
             ListStall::WhenDirtyUnqueued => {
                 if counts.unqueued_dirty == taken || counts.immediate > 0 {
-                    self.congestion_wait(STALL, WaitReason::UnwrittenPages);
+                    self.lru().congestion_wait(STALL, WaitReason::UnwrittenPages);
                 }
                 if !control.is_kswapd {
                     self.wait_iff_congested(reach.zone, STALL, WaitReason::UnwrittenPages);
@@ -199,7 +199,7 @@ impl<M: Machine> Reclaim<M> {
             }
             ListStall::ForWriteback => {
                 if counts.unqueued_dirty > 0 {
-                    self.wake_flushers(counts.unqueued_dirty);
+                    self.writeback().wake_flushers(counts.unqueued_dirty);
                 }
                 if counts.writeback + counts.immediate + counts.unqueued_dirty >= taken {
                     self.wait_for_written(WaitReason::UnwrittenPages, || self.is_any_to_be_written());
@@ -235,7 +235,7 @@ impl<M: Machine> Reclaim<M> {
             return false;
         }
         let may_look_on =
-            || control.gfp.repeat && round.scanned > 0 && round.scanned_in_vain < self.listed_pages_of_all(reach);
+            || control.gfp.repeat && round.scanned > 0 && round.scanned_in_vain < self.lru().listed_pages_of_all(reach);
         if round.reclaimed == 0 && !may_look_on() {
             return false;
         }
@@ -249,7 +249,7 @@ impl<M: Machine> Reclaim<M> {
             }
             ForCompaction::ScaledByFailures | ForCompaction::Obeyed | ForCompaction::Ignored => 2 * order.pages(),
         };
-        if control.reclaimed < needed && self.victim_pages(reach) > needed {
+        if control.reclaimed < needed && self.lru().victim_pages(reach) > needed {
             return true;
         }
         self.suitable(reach.zone, order) == Suitability::Skipped
@@ -274,9 +274,9 @@ impl<M: Machine> Reclaim<M> {
 
     fn count_reclaim(&self, reach: Reach<'_, M>, control: &ScanControl, event: ZoneEvent, pages: u64) {
         if control.group == GroupId::ROOT || self.choices.group_counts.are_of_machine() {
-            self.count_in(reach.lruvec, reach.zone, event, pages);
+            self.lru().count_in(reach.lruvec, reach.zone, event, pages);
         } else {
-            self.count_in_groups(reach.lruvec, event, pages);
+            self.lru().count_in_groups(reach.lruvec, event, pages);
         }
     }
 }

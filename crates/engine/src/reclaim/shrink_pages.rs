@@ -135,7 +135,7 @@ impl<M: Machine> Reclaim<M> {
             };
             match outcome {
                 Outcome::Free => {
-                    self.note_taken(frame, control.group);
+                    self.lru().note_taken(frame, control.group);
                     descriptor.clear(Flags::LOCKED);
                     list.free.push(frame);
                     continue;
@@ -146,14 +146,14 @@ impl<M: Machine> Reclaim<M> {
                     continue;
                 }
                 Outcome::KeepUnlocked | Outcome::LookAgain => {}
-                Outcome::Keep => self.unlock_page(frame),
+                Outcome::Keep => self.page_cache().unlock_page(frame),
                 Outcome::Activate => {
-                    if descriptor.is(Flags::SWAPCACHE) && self.is_swap_full_for(frame) {
-                        self.try_to_free_swap(frame);
+                    if descriptor.is(Flags::SWAPCACHE) && self.swap_floor().is_swap_full_for(frame) {
+                        self.swap_floor().try_to_free_swap(frame);
                     }
-                    self.activate_isolated(frame);
+                    self.lru().activate_isolated(frame);
                     activated += self.frames.pages(frame);
-                    self.unlock_page(frame);
+                    self.page_cache().unlock_page(frame);
                 }
             }
             self.keep(&mut list.survivors, frame, control, descriptor.is(Flags::WRITEBACK));
@@ -175,16 +175,16 @@ impl<M: Machine> Reclaim<M> {
         let PageList { owners, removals, survivors, free, may_be_held } = list;
         let target = control.group;
         self.remove_waiting(removals);
-        removals.removed.iter().for_each(|frame| self.note_taken(*frame, target));
+        removals.removed.iter().for_each(|frame| self.lru().note_taken(*frame, target));
         free.extend(removals.removed.iter().copied());
         for frame in &removals.stayed {
             control.met.held += self.frames.pages(*frame);
             self.keep(survivors, *frame, control, false);
         }
-        let shadow = |frame| self.eviction_shadow(frame, target);
-        self.remove_mappings(may_be_held, owners, shadow, |frame, is_removed| {
+        let shadow = |frame| self.lru().eviction_shadow(frame, target);
+        self.page_cache().remove_mappings(may_be_held, owners, shadow, |frame, is_removed| {
             if is_removed {
-                self.note_taken(frame, control.group);
+                self.lru().note_taken(frame, control.group);
                 free.push(frame);
             } else {
                 control.met.held += self.frames.pages(frame);
@@ -193,12 +193,12 @@ impl<M: Machine> Reclaim<M> {
         });
         let _span = self.machine.span(Func::FreePageList);
         self.machine.spend_on(Step::FreePage, reach.zone.start, free.len() as u32);
-        self.note_evicted(free);
+        self.lru().note_evicted(free);
         let mut freed = 0;
         for (n, frame) in free.iter().enumerate() {
             look_ahead(n);
             freed += self.frames.pages(*frame);
-            self.free_folio(*frame, Warmth::Cold);
+            self.memory().free_folio(*frame, Warmth::Cold);
         }
         control.met.freed += freed;
         freed
@@ -241,12 +241,13 @@ impl<M: Machine> Reclaim<M> {
                 }
                 Fate::WaitForWrite => {
                     self.remove_waiting(&mut list.removals);
-                    self.wait_on_writeback(frame);
+                    self.page_cache().wait_on_writeback(frame);
                     seen.under_writeback = false;
                     seen.write_failed = descriptor.is(Flags::WRITE_FAILED);
                 }
                 Fate::Judge => {
-                    seen.verdict = Some(self.judge_page(frame, self.is_taken_with_block(control), &mut list.owners));
+                    seen.verdict =
+                        Some(self.lru().judge_page(frame, self.is_taken_with_block(control), &mut list.owners));
                     self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Split => {
@@ -260,7 +261,7 @@ impl<M: Machine> Reclaim<M> {
                     pages = 1;
                 }
                 Fate::AddToSwap => {
-                    seen.in_swap_cache = self.add_to_swap(frame);
+                    seen.in_swap_cache = self.swap_floor().add_to_swap(frame);
                     match (seen.in_swap_cache, seen.goes_whole) {
                         (true, _) => self.see_again(&mut seen, reach, frame, control),
                         // No block of slots is free, so the folio is split into pages.
@@ -269,7 +270,7 @@ impl<M: Machine> Reclaim<M> {
                     }
                 }
                 Fate::Unmap => {
-                    self.try_to_unmap(frame, &mut list.owners);
+                    self.anonymous().try_to_unmap(frame, &mut list.owners);
                     seen.was_unmapped = true;
                     self.see_again(&mut seen, reach, frame, control);
                 }
@@ -330,7 +331,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns whether a large folio is to go to swap as a whole.
     fn goes_whole(&self, frame: FrameNumber) -> bool {
-        self.swap_floor().choices.folios.are_whole() && self.frames.folio(frame).order < FOLIO_ORDER_MAX
+        self.swap_floor().swap_floor().choices.folios.are_whole() && self.frames.folio(frame).order < FOLIO_ORDER_MAX
     }
 
     /// Returns whether the reclaim `control` takes pages even if they were used lately, because it wants to free whole
@@ -369,8 +370,8 @@ impl<M: Machine> Reclaim<M> {
                 // The page has gone round its list while it was being written, so pages further on in the list will not
                 // be written sooner.
                 self.remove_waiting(&mut list.removals);
-                self.unlock_page(frame);
-                self.wait_on_writeback(frame);
+                self.page_cache().unlock_page(frame);
+                self.page_cache().wait_on_writeback(frame);
                 return Outcome::LookAgain;
             }
             Writeback::MetAgain => counts.immediate += pages,
@@ -398,17 +399,24 @@ impl<M: Machine> Reclaim<M> {
             // The page's owner went away.
             return stay(Why::Held, Outcome::Keep, self.frames.pages(frame), control);
         }
-        if let Some(file) = file.filter(|_| self.removes_by_file() && !self.may_be_held(frame)) {
-            self.remove_with_others(&mut list.removals, file, frame, self.eviction_shadow(frame, control.group));
+        if let Some(file) =
+            file.filter(|_| self.page_cache().removes_by_file() && !self.page_cache().may_be_held(frame))
+        {
+            self.remove_with_others(&mut list.removals, file, frame, self.lru().eviction_shadow(frame, control.group));
             return Outcome::FreeWithOthers;
         }
-        if self.remove_mapping(frame, file.map(AsRef::as_ref), None, self.eviction_shadow(frame, control.group)) {
+        if self.swap_floor().remove_mapping(
+            frame,
+            file.map(AsRef::as_ref),
+            None,
+            self.lru().eviction_shadow(frame, control.group),
+        ) {
             return Outcome::Free;
         }
-        if !self.may_be_held(frame) {
+        if !self.page_cache().may_be_held(frame) {
             return stay(Why::Held, Outcome::Keep, self.frames.pages(frame), control);
         }
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
         Outcome::FreeUnlessHeld
     }
 
@@ -418,9 +426,9 @@ impl<M: Machine> Reclaim<M> {
         let start = self.frames[head].index();
         let Some(region) = owners.region_of(self, head) else { return false };
         if region.huge_page(start).is_none() {
-            return self.split_mapped_folio(region, head);
+            return self.lru().split_mapped_folio(region, head);
         }
-        self.split_huge_page(region, start);
+        self.lru().split_huge_page(region, start);
         !self.frames[head].is(Flags::COMPOUND)
     }
 
@@ -460,7 +468,7 @@ impl<M: Machine> Reclaim<M> {
     /// Returns where a page goes that reclaim found under writeback, or left for the flusher to write: to the active
     /// list or back to its list, as `lru.unwritten_pages` says.
     fn unwritten(&self) -> Outcome {
-        if self.lru().choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
+        if self.lru().lru().choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
     }
 
     fn is_pageout_triggered(&self, reach: Reach<'_, M>, flags: Flags, control: &ScanControl) -> bool {
@@ -509,36 +517,36 @@ impl<M: Machine> Reclaim<M> {
         if file.is_some() && !may_write_congested && self.machine.is_congested(device, Operation::Write) {
             return keep();
         }
-        if file.is_some() && !self.try_hold_still(frame) {
+        if file.is_some() && !self.writeback().try_hold_still(frame) {
             return keep();
         }
         if let Some(file) = &file
-            && let Some(number) = self.log_number_missing(file, frame)
+            && let Some(number) = self.writeback().log_number_missing(file, frame)
         {
-            self.put_off_for_log(file, frame, number, None);
-            self.let_change(frame);
+            self.writeback().put_off_for_log(file, frame, number, None);
+            self.writeback().let_change(frame);
             return Some(Outcome::Keep);
         }
         descriptor.set(Flags::RECLAIM);
         self.machine.spend(Step::WritePage, 1);
         let written = match &file {
             Some(file) => {
-                if !self.clear_dirty_for_io(file, frame) {
-                    self.let_change(frame);
+                if !self.writeback().clear_dirty_for_io(file, frame) {
+                    self.writeback().let_change(frame);
                     return None;
                 }
-                self.write_file_page(file, frame)
+                self.writeback().write_file_page(file, frame)
             }
             None => {
                 descriptor.clear(Flags::DIRTY);
-                self.write_swap_page(frame)
+                self.writeback().write_swap_page(frame)
             }
         };
         self.stat.count(Event::NrVmscanWrite, pages);
         counts.written += pages * u64::from(written == WritePage::Submitted);
-        let is_at_once = file.is_none() && self.swap_is_synchronous();
+        let is_at_once = file.is_none() && self.swap_floor().swap_is_synchronous();
         if (control.waits_for_writeback || is_at_once) && written == WritePage::Submitted {
-            self.wait_on_writeback(frame);
+            self.page_cache().wait_on_writeback(frame);
         }
         if !descriptor.is(Flags::WRITEBACK) {
             descriptor.clear(Flags::RECLAIM);

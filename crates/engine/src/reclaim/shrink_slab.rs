@@ -86,19 +86,19 @@ impl<M: Machine> Reclaim<M> {
     fn free_shrunk(&self, task: &Task, kind: ObjectKind, shrunk: &Shrunk) -> u64 {
         let mut freed: u64 = shrunk.slabs.iter().map(|slab| self.free_slab(*slab)).sum();
         for group in &shrunk.groups {
-            self.free_object(*group, KernelMemory::SlabReclaimable, kind.bytes());
+            self.memory().free_object(*group, KernelMemory::SlabReclaimable, kind.bytes());
         }
         for id in &shrunk.files {
             // The file was opened while its object was being dropped: its pages stay.
-            if self.file(*id).is_some_and(|file| file.is_open()) {
+            if self.page_cache().file(*id).is_some_and(|file| file.is_open()) {
                 continue;
             }
             if kind == ObjectKind::Dentry {
                 self.object_caches.get(ObjectKind::Inode).let_go(*id);
                 continue;
             }
-            let Some(file) = self.file(*id) else { continue };
-            let pages = self.invalidate_file(&file);
+            let Some(file) = self.page_cache().file(*id) else { continue };
+            let pages = self.lru().invalidate_file(&file);
             let event = if task.is_kswapd { Event::KswapdInodesteal } else { Event::Pginodesteal };
             self.stat.count(event, pages);
             freed += match self.choices.stolen_pages {

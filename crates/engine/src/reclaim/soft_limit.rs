@@ -44,7 +44,7 @@ impl<M: Machine> Reclaim<M> {
         }
         for id in over.into_iter().take(GROUPS_MAX) {
             let reaches: Vec<Reach<'_, M>> = match zone {
-                Some(zone) => vec![self.reach(zone)],
+                Some(zone) => vec![self.lru().reach(zone)],
                 None => self.lruvecs_of_node(node, usize::MAX).collect(),
             };
             let freed = self.shrink_to_soft_limit(task, groups, id, &reaches);
@@ -76,7 +76,7 @@ impl<M: Machine> Reclaim<M> {
                         to_reclaim_pages: CLUSTER,
                         ..ScanControl::kswapd(Order::ZERO)
                     };
-                    self.shrink_lruvec(task, self.reach_in(*reach, *below), &mut control);
+                    self.shrink_lruvec(task, self.lru().reach_in(*reach, *below), &mut control);
                     freed += control.reclaimed;
                 }
                 if groups.soft_excess(id) == 0 || self.machine.is_killed() {

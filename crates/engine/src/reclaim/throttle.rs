@@ -95,7 +95,7 @@ impl<M: Machine> Reclaim<M> {
     pub fn wait_iff_congested(&self, zone: &Zone<M>, time: Nanos, reason: WaitReason) {
         let _span = self.machine.span(Func::WaitIffCongested);
         if zone.is(ZoneFlag::CONGESTED) && self.machine.is_any_congested(Operation::Write) {
-            self.congestion_wait(time, reason);
+            self.lru().congestion_wait(time, reason);
         } else {
             self.machine.relax();
         }
@@ -116,7 +116,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns whether memory has any page that is under writeback, or that is dirty and whose last write did not fail.
     pub(super) fn is_any_to_be_written(&self) -> bool {
-        self.dirty_pages() > 0
+        self.writeback().dirty_pages() > 0
     }
 
     /// Waits while the number of pages under writeback is more than 1.1 times the dirty limit. If reclaim wrote more
@@ -126,7 +126,7 @@ impl<M: Machine> Reclaim<M> {
         let until_written = match self.choices.writeout_throttle {
             WriteoutThrottle::Never => return,
             WriteoutThrottle::AlwaysWithoutFs if !may_do_all => {
-                return self.congestion_wait(STALL, WaitReason::VmWriteout);
+                return self.lru().congestion_wait(STALL, WaitReason::VmWriteout);
             }
             WriteoutThrottle::AlwaysWithoutFs | WriteoutThrottle::ByLimit => false,
             WriteoutThrottle::ForWriteback => true,
@@ -134,13 +134,13 @@ impl<M: Machine> Reclaim<M> {
         let _span = self.machine.span(Func::ThrottleVmWriteout);
         // With swap full, hardly any page can become dirty, and the limit may be near 0. A cluster, as one reclaimer
         // takes at a time, is no excess.
-        let limit = || (self.dirty_limits().dirty * 11 / 10).max(CLUSTER);
+        let limit = || (self.writeback().dirty_limits().dirty * 11 / 10).max(CLUSTER);
         let is_too_much = || self.writeback_pages() > limit();
         while is_too_much() && !self.machine.is_killed() {
             if until_written {
                 self.wait_for_written(WaitReason::VmWriteout, is_too_much);
             } else {
-                self.congestion_wait(STALL, WaitReason::VmWriteout);
+                self.lru().congestion_wait(STALL, WaitReason::VmWriteout);
             }
             if !may_do_all {
                 return;
@@ -153,8 +153,8 @@ impl<M: Machine> Reclaim<M> {
     /// never notice that memory is exhausted.
     pub(super) fn is_reserve_ok(&self, node: NodeId) -> bool {
         let (mut free, mut min) = (0, 0);
-        for id in &self.node(node).zones {
-            let zone = self.zone(*id);
+        for id in &self.memory().node(node).zones {
+            let zone = self.memory().zone(*id);
             if self.looks_hopeless(zone) {
                 continue;
             }

@@ -46,7 +46,12 @@ impl<M: Machine> Reclaim<M> {
     /// meanwhile, so they allocate on another node.
     pub(crate) fn zone_reclaim(&self, task: &mut Task, zone: &Zone<M>, gfp: Gfp, order: Order) -> Room {
         let mode = self.choices.zone_reclaim_mode;
-        if mode == 0 || self.nodes.len() == 1 || zone.node != self.local_node() || !gfp.wait || task.may_use_reserve {
+        if mode == 0
+            || self.nodes.len() == 1
+            || zone.node != self.memory().local_node()
+            || !gfp.wait
+            || task.may_use_reserve
+        {
             return Room::NotWanted;
         }
         let takes_pages = self.is_worth_zone_reclaim(zone, mode);
@@ -70,15 +75,16 @@ impl<M: Machine> Reclaim<M> {
         if takes_pages {
             for priority in (0..=FIRST_PRIORITY).rev() {
                 control.priority = priority;
-                self.shrink_zone(task, self.reach(zone), &mut control);
+                self.shrink_zone(task, self.lru().reach(zone), &mut control);
                 if is_done(&control) || self.machine.is_killed() {
                     break;
                 }
             }
-            self.lruvec_of(zone).end_at_priority(control.priority);
+            self.lru().lruvec_of(zone).end_at_priority(control.priority);
         }
         if takes_slab && !is_done(&control) {
-            control.reclaimed += self.shrink_slab(task, control.scanned, self.reclaimable_pages(zone)).pages;
+            control.reclaimed +=
+                self.shrink_slab(task, control.scanned, self.writeback().reclaimable_pages(zone)).pages;
         }
         task.may_use_reserve = false;
         zone.clear(ZoneFlag::ZONE_RECLAIM);

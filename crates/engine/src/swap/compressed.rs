@@ -56,10 +56,10 @@ impl<M: Machine> Swap<M> {
             let is_above_low = |zone: &&Zone<M>| {
                 zone.is_above(zone.low(), Order::ZERO, ZoneKind::Normal as usize, MarkRights::default())
             };
-            let take = |zone: &Zone<M>| self.take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot);
+            let take = |zone: &Zone<M>| self.memory().take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot);
             let by_marks = self.zones.iter().rev().filter(is_above_low).find_map(take);
             let Some(head) = by_marks.or_else(|| self.zones.iter().rev().find_map(take)) else { return false };
-            let block = self.lend(head, Order::ZERO);
+            let block = self.memory().lend(head, Order::ZERO);
             self.compressed.blocks.lock().push(block);
         }
         true
@@ -72,7 +72,7 @@ impl<M: Machine> Swap<M> {
                 if blocks.len() as u64 > self.compressed_pages_wanted() { blocks.pop() } else { None }
             };
             let Some(block) = surplus else { return };
-            self.take_back(block);
+            self.memory().take_back(block);
         }
     }
 

@@ -128,7 +128,7 @@ impl<M: Machine> Swap<M> {
             descriptor.clear(Flags::SWAPCACHE);
         }
         self.clear_cached_slots(slots);
-        self.add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
+        self.memory().add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
         descriptor.set_owner(Owner::None, 0);
         true
     }
@@ -284,7 +284,7 @@ impl<M: Machine> Swap<M> {
                 }
             }
         };
-        self.add_gauge(frame, Gauge::NrFilePages, self.frames.pages(frame) as i64);
+        self.memory().add_gauge(frame, Gauge::NrFilePages, self.frames.pages(frame) as i64);
         Ok(shadow)
     }
 
@@ -299,7 +299,7 @@ impl<M: Machine> Swap<M> {
             descriptor.clear(Flags::SWAPCACHE);
         }
         self.clear_cached_slots(slots);
-        self.add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
+        self.memory().add_gauge(frame, Gauge::NrFilePages, -i64::from(folio.pages()));
         descriptor.set(Flags::DIRTY);
         let last = descriptor.put();
         assert!(!last, "the caller holds a reference of {frame}");

@@ -46,18 +46,18 @@ impl<M: Machine> Writeback<M> {
     /// Copies a page into a new frame and returns this frame. Returns `None`, and copies nothing, if the zone has no
     /// free page above its low mark.
     fn copy_to_write(&self, frame: FrameNumber) -> Option<FrameNumber> {
-        let zone = self.zone_of(frame);
+        let zone = self.memory().zone_of(frame);
         self.machine.spend(Step::WatermarkCheck, 1);
         if !zone.is_above(zone.low(), Order::ZERO, zone.kind as usize, MarkRights::default()) {
             return None;
         }
-        let copy = self.take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot)?;
+        let copy = self.memory().take(zone, Order::ZERO, MigrateType::Unmovable, Warmth::Hot)?;
         self.machine.copy_frame(frame, copy);
         self.machine.spend_on(Step::CopyPage, copy, 1);
         let descriptor = &self.frames[copy];
         descriptor.set(Flags::KERNEL.with(Flags::BOUNCE));
         descriptor.set_copied_page(frame);
-        self.add_gauge(copy, Gauge::NrBounce, 1);
+        self.memory().add_gauge(copy, Gauge::NrBounce, 1);
         self.frames[frame].set(Flags::COPIED);
         Some(copy)
     }
@@ -70,7 +70,7 @@ impl<M: Machine> Writeback<M> {
             return frame;
         }
         let page = descriptor.copied_page();
-        self.free_kernel(frame, Gauge::NrBounce);
+        self.memory().free_kernel(frame, Gauge::NrBounce);
         page
     }
 }

@@ -22,7 +22,7 @@ impl<M: Machine> Writeback<M> {
             return 0;
         }
         {
-            let _guard = self.lock_index(&file.i_pages);
+            let _guard = self.page_cache().lock_index(&file.i_pages);
             self.for_each_index(frame, |index| file.index.set_tag(index, Tag::Dirty));
             self.machine.spend(Step::DirtyPage, 1);
         }
@@ -61,7 +61,7 @@ impl<M: Machine> Writeback<M> {
     /// Adds the pages of a folio to the numbers of dirty pages (`sign` 1), or subtracts them (`sign` -1).
     fn count_dirty(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
         let pages = sign * self.frames.pages(frame) as i64;
-        self.add_gauge(frame, Gauge::NrDirty, pages);
+        self.memory().add_gauge(frame, Gauge::NrDirty, pages);
         self.backing(file.backing).dirty.fetch_add(pages, Relaxed);
     }
 
@@ -88,7 +88,7 @@ impl<M: Machine> Writeback<M> {
         let was = descriptor.test_set(Flags::WRITEBACK);
         assert!(!was, "{frame} is under writeback already: {descriptor:?}");
         {
-            let _guard = self.lock_index(&file.i_pages);
+            let _guard = self.page_cache().lock_index(&file.i_pages);
             let is_clean = !descriptor.is(Flags::DIRTY);
             self.for_each_index(frame, |index| {
                 file.index.set_tag(index, Tag::Writeback);
@@ -99,7 +99,7 @@ impl<M: Machine> Writeback<M> {
             self.machine.spend(Step::WritebackPage, 1);
         }
         let pages = self.frames.pages(frame) as i64;
-        self.add_gauge(frame, Gauge::NrWriteback, pages);
+        self.memory().add_gauge(frame, Gauge::NrWriteback, pages);
         self.backing(file.backing).writeback.fetch_add(pages, Relaxed);
         self.start_retry(file, frame);
     }
@@ -111,16 +111,16 @@ impl<M: Machine> Writeback<M> {
         match file {
             Some(file) => {
                 {
-                    let _guard = self.lock_index(&file.i_pages);
+                    let _guard = self.page_cache().lock_index(&file.i_pages);
                     self.for_each_index(frame, |index| file.index.clear_tag(index, Tag::Writeback));
                 }
-                self.add_gauge(frame, Gauge::NrWriteback, -(pages as i64));
+                self.memory().add_gauge(frame, Gauge::NrWriteback, -(pages as i64));
                 let backing = self.backing(file.backing);
                 backing.writeback.fetch_sub(pages as i64, Relaxed);
                 backing.written.fetch_add(pages, Relaxed);
                 backing.of_groups.note_written(self.frames.group(frame), pages);
             }
-            None if self.counts_swap_writeback() => self.add_gauge(frame, Gauge::NrWriteback, -(pages as i64)),
+            None if self.counts_swap_writeback() => self.memory().add_gauge(frame, Gauge::NrWriteback, -(pages as i64)),
             None => {}
         }
         self.stat.count(Event::NrWritten, pages);
@@ -129,7 +129,7 @@ impl<M: Machine> Writeback<M> {
         descriptor.test_clear(Flags::COPIED);
         let was = descriptor.test_clear(Flags::WRITEBACK);
         assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
-        self.machine.wake(self.page_queue(frame));
+        self.machine.wake(self.page_cache().page_queue(frame));
         if let Some(file) = file {
             self.wake_dirty_waiter(self.backing(file.backing));
         }

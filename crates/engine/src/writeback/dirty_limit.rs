@@ -103,14 +103,14 @@ impl<M: Machine> Writeback<M> {
         let pages: u64 = self.zones.iter().map(|zone| zone.free_pages() + self.reclaimable_pages(zone)).sum();
         match self.choices.dirtyable {
             Dirtyable::All => pages + 1,
-            Dirtyable::WithoutReserve => pages.saturating_sub(self.reserve_pages()) + 1,
+            Dirtyable::WithoutReserve => pages.saturating_sub(self.memory().reserve_pages()) + 1,
         }
     }
 
     /// Returns the number of pages to which the ratios refer without the pages whose last write failed, at least 1. It is
     /// unknown when those can be written.
     pub(super) fn dirtyable_without_failed(&self) -> u64 {
-        self.dirtyable_pages().saturating_sub(self.gauge(Gauge::NrWriteFailed)).max(1)
+        self.dirtyable_pages().saturating_sub(self.memory().gauge(Gauge::NrWriteFailed)).max(1)
     }
 
     /// Returns the present limits on the number of dirty pages, which [`Self::dirty_pages`] counts.
@@ -126,12 +126,13 @@ impl<M: Machine> Writeback<M> {
     fn limits_of_tasks(&self) -> DirtyLimits {
         let limit_pages = match self.choices.group_limits {
             GroupLimits::Off => None,
-            GroupLimits::ByGroup => self.limit_pages(),
+            GroupLimits::ByGroup => self.memory().limit_pages(),
         };
         let Some(limit_pages) = limit_pages else { return self.dirty_limits() };
         let dirtyable = self.dirtyable_without_failed();
-        let file_pages = self.gauge(Gauge::NrFilePages).saturating_sub(self.gauge(Gauge::NrWriteFailed));
-        let available = file_pages + limit_pages.saturating_sub(self.charged_pages());
+        let file_pages =
+            self.memory().gauge(Gauge::NrFilePages).saturating_sub(self.memory().gauge(Gauge::NrWriteFailed));
+        let available = file_pages + limit_pages.saturating_sub(self.memory().charged_pages());
         self.limits_of(available.clamp(1, dirtyable), dirtyable)
     }
 
@@ -243,7 +244,7 @@ impl<M: Machine> Writeback<M> {
             DirtyMapped::Ignored => return (dirty, background),
             DirtyMapped::LowersRatio => {}
         }
-        let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
+        let mapped = self.memory().gauge(Gauge::NrMapped) + self.memory().gauge(Gauge::NrAnonPages);
         let unmapped_percent = 100_u64.saturating_sub(100 * mapped / dirtyable.max(1));
         let dirty = dirty.min(unmapped_percent / 2).max(5);
         (dirty, if background >= dirty { dirty / 2 } else { background })
@@ -254,13 +255,13 @@ impl<M: Machine> Writeback<M> {
     #[must_use]
     #[inline]
     pub fn dirty_pages(&self) -> u64 {
-        self.writable_pages() + self.gauge(Gauge::NrWriteback)
+        self.writable_pages() + self.memory().gauge(Gauge::NrWriteback)
     }
 
     /// Returns the number of dirty pages that the flusher can write: all dirty pages except those whose last write
     /// failed.
     pub(super) fn writable_pages(&self) -> u64 {
-        self.gauge(Gauge::NrDirty).saturating_sub(self.gauge(Gauge::NrWriteFailed))
+        self.memory().gauge(Gauge::NrDirty).saturating_sub(self.memory().gauge(Gauge::NrWriteFailed))
     }
 
     /// Returns whether the zone holds no more dirty pages than its share of the dirty limit.

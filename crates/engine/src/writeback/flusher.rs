@@ -182,7 +182,7 @@ impl<M: Machine> Writeback<M> {
             let Some(listed) = next else { break };
             self.machine.spend(Step::WorkItem, 1);
             // A file that was removed meanwhile has nothing to write.
-            let Some(file) = self.file(listed.id) else { continue };
+            let Some(file) = self.page_cache().file(listed.id) else { continue };
             let chunk = self.chunk_pages(backing, *left);
             let control = WriteControl { purpose: Purpose::Flush, pages_max: chunk, pages: 0..u32::MAX };
             let wrote = self.write_file(&file, control);

@@ -158,7 +158,7 @@ impl<M: Machine> Writeback<M> {
     /// Returns the numbers of those files on a device's lists of dirty files for which `is_wanted` returns `true`.
     fn listed_files(&self, backing: &Backing<M>, is_wanted: impl Fn(&File<M>) -> bool) -> Vec<u32> {
         let ids = backing.work.lock().listed();
-        ids.into_iter().filter(|id| self.file(*id).is_some_and(|file| is_wanted(&file))).collect()
+        ids.into_iter().filter(|id| self.page_cache().file(*id).is_some_and(|file| is_wanted(&file))).collect()
     }
 
     fn has_dirty_page_of(&self, file: &File<M>, group: GroupId) -> bool {
@@ -175,7 +175,7 @@ impl<M: Machine> Writeback<M> {
         for id in files {
             let Some(listed) = backing.work.lock().take(*id) else { continue };
             self.machine.spend(Step::WorkItem, 1);
-            let Some(file) = self.file(*id) else { continue };
+            let Some(file) = self.page_cache().file(*id) else { continue };
             let chunk = self.chunk_pages(backing, u64::MAX);
             let control = WriteControl { purpose: Purpose::Flush, pages_max: chunk, pages: 0..u32::MAX };
             let wrote = self.write_file(&file, control);

@@ -44,7 +44,7 @@ impl<M: Machine> Writeback<M> {
     /// cut off the file meanwhile.
     pub fn raise_log_number_in(&self, file: &File<M>, frame: FrameNumber, number: u64) {
         // The owner is read after the number, because a page that is cut off loses both.
-        let page = self.index_of(frame);
+        let page = self.page_cache().index_of(frame);
         if self.frames[self.frames.head(frame)].owner() == Owner::File(file.id) {
             self.raise_log_number(file, page, number);
         }

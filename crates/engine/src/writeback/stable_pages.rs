@@ -24,13 +24,13 @@ impl<M: Machine> Writeback<M> {
                 // This task waits without the latch, so that readers are not kept waiting.
                 self.wait_until_stable(file, frame);
             }
-            if !self.latch_within(frame, true, wait) {
+            if !self.page_cache().latch_within(frame, true, wait) {
                 return false;
             }
             if self.is_stable(frame) {
                 return true;
             }
-            self.unlatch(frame, true);
+            self.page_cache().unlatch(frame, true);
             if wait == Wait::No {
                 return false;
             }
@@ -51,7 +51,7 @@ impl<M: Machine> Writeback<M> {
             bounce::note_change(file);
         }
         if !self.is_stable(frame) {
-            self.wait_on_writeback(frame);
+            self.page_cache().wait_on_writeback(frame);
         }
     }
 
@@ -79,7 +79,7 @@ impl<M: Machine> Writeback<M> {
     /// The calling task may sleep.
     pub(super) fn hold_still(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
-            self.latch_next(frame);
+            self.page_cache().latch_next(frame);
         }
     }
 
@@ -87,7 +87,7 @@ impl<M: Machine> Writeback<M> {
     /// kept them from it.
     pub(crate) fn let_change(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {
-            self.unlatch(frame, false);
+            self.page_cache().unlatch(frame, false);
         }
     }
 }

@@ -240,15 +240,15 @@ impl<M: Machine> Writeback<M> {
             }
             next = page + 1;
             self.machine.spend(Step::WorkItem, 1);
-            let Some(frame) = self.find_page(&file.index, page) else { continue };
-            next = self.end_of_folio(frame, page);
+            let Some(frame) = self.page_cache().find_page(&file.index, page) else { continue };
+            next = self.page_cache().end_of_folio(frame, page);
             if !self.frames[frame].try_lock() {
                 // The task that has locked the page may wait for pages that this bio has collected.
                 writer.bio.submit(self);
-                self.lock_page(frame);
+                self.page_cache().lock_page(frame);
             }
             self.write_locked_page(file, writer, frame);
-            self.put_page_in_use(frame);
+            self.page_cache().put_page_in_use(frame);
             self.machine.cond_resched();
         }
         None
@@ -258,7 +258,7 @@ impl<M: Machine> Writeback<M> {
     /// The calling task may sleep.
     fn write_locked_page(&self, file: &File<M>, writer: &mut Writer, frame: FrameNumber) {
         if !self.try_hold_still(frame) {
-            self.unlock_page(frame);
+            self.page_cache().unlock_page(frame);
             if writer.purpose != Purpose::Sync {
                 // The page stays dirty, and the flusher will come to it again.
                 self.backing(file.backing).met_held.store(true, Relaxed);
@@ -267,10 +267,10 @@ impl<M: Machine> Writeback<M> {
             // The task that changes the page may wait for pages that this bio has collected.
             writer.bio.submit(self);
             self.hold_still(frame);
-            self.lock_page(frame);
+            self.page_cache().lock_page(frame);
         }
         let started = self.start_write(file, writer, frame);
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
         self.let_change(frame);
         if let Some(written) = started {
             writer.left = writer.left.saturating_sub(self.frames.pages(frame));
@@ -304,7 +304,7 @@ impl<M: Machine> Writeback<M> {
         let is_wanted = || descriptor.owner() == Owner::File(file.id) && descriptor.is(Flags::DIRTY);
         if is_wanted() && writer.purpose == Purpose::Sync && descriptor.is(Flags::WRITEBACK) {
             writer.bio.submit(self);
-            self.wait_on_writeback(frame);
+            self.page_cache().wait_on_writeback(frame);
         }
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
             return None;
@@ -357,11 +357,11 @@ impl<M: Machine> Writeback<M> {
             reserved_block: 0,
         };
         for page in pages.filter(|page| file.index.has_tag(*page, Tag::Dirty)) {
-            let Some(frame) = self.find_page(&file.index, page) else { continue };
+            let Some(frame) = self.page_cache().find_page(&file.index, page) else { continue };
             if self.frames[frame].try_lock() {
                 self.write_locked_page(file, &mut writer, frame);
             }
-            self.put_page_in_use(frame);
+            self.page_cache().put_page_in_use(frame);
         }
         self.give_reserved(file, &mut writer);
         writer.bio.submit(self);
@@ -374,12 +374,12 @@ impl<M: Machine> Writeback<M> {
         let (first, pages) = (self.frames[frame].index(), self.pages_to_write(file, frame));
         if (first..first + pages).any(|page| file.block(page).is_none()) {
             self.redirty_page(file, frame);
-            self.unlock_page(frame);
+            self.page_cache().unlock_page(frame);
             self.let_change(frame);
             return WritePage::Redirtied;
         }
         self.begin_folio_write(file, frame, pages);
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
         self.let_change(frame);
         let mut bio = Bio::new(file.device, Operation::Write, false);
         self.add_written(file, &mut bio, frame, Written { source: frame, pages });
@@ -390,8 +390,8 @@ impl<M: Machine> Writeback<M> {
     /// Writes a page of the swap cache to its slot. The caller has locked the page and cleared its dirty mark. On
     /// return the page is unlocked. The calling task may sleep.
     pub(crate) fn write_swap_page(&self, frame: FrameNumber) -> WritePage {
-        if self.try_to_free_swap(frame) {
-            self.unlock_page(frame);
+        if self.swap_floor().try_to_free_swap(frame) {
+            self.page_cache().unlock_page(frame);
             return WritePage::Dropped;
         }
         let descriptor = &self.frames[frame];
@@ -403,9 +403,9 @@ impl<M: Machine> Writeback<M> {
         descriptor.set(Flags::WRITEBACK);
         self.machine.spend(Step::WritebackPage, 1);
         if self.counts_swap_writeback() {
-            self.add_gauge(frame, Gauge::NrWriteback, folio.pages().into());
+            self.memory().add_gauge(frame, Gauge::NrWriteback, folio.pages().into());
         }
-        self.unlock_page(frame);
+        self.page_cache().unlock_page(frame);
         let mut bio = Bio::new(self.swap.device, Operation::Write, false);
         for (slot, frame) in (slot..).zip(folio.frames()) {
             bio.add(self, self.swap.block(slot), frame);
@@ -423,10 +423,10 @@ impl<M: Machine> Writeback<M> {
                 return;
             }
             next = page + 1;
-            let Some(frame) = self.find_page(&file.index, page) else { continue };
-            next = self.end_of_folio(frame, page);
-            self.wait_on_writeback(frame);
-            self.put_page_in_use(frame);
+            let Some(frame) = self.page_cache().find_page(&file.index, page) else { continue };
+            next = self.page_cache().end_of_folio(frame, page);
+            self.page_cache().wait_on_writeback(frame);
+            self.page_cache().put_page_in_use(frame);
         }
     }
 }

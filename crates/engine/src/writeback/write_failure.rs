@@ -68,7 +68,7 @@ impl<M: Machine> Writeback<M> {
     /// (`sign` -1).
     fn add_write_failed(&self, file: &File<M>, frame: FrameNumber, sign: i64) {
         let change = sign * self.frames.pages(frame) as i64;
-        self.add_gauge(frame, Gauge::NrWriteFailed, change);
+        self.memory().add_gauge(frame, Gauge::NrWriteFailed, change);
         file.failed_pages.pages.fetch_add(change, SeqCst);
         self.backing(file.backing).failed_files.pages.fetch_add(change, Release);
     }
@@ -163,7 +163,7 @@ impl<M: Machine> Writeback<M> {
     /// of pages of all files that could not be written exceeds the number of dirty pages at which throttling begins. The
     /// reason is that these pages might stay in memory for ever, while other files need the remaining memory.
     pub(crate) fn refuses_writes(&self, file: &File<M>) -> bool {
-        file.failed_pages.pages() > 0 && self.gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run()
+        file.failed_pages.pages() > 0 && self.memory().gauge(Gauge::NrWriteFailed) > self.dirty_limits().free_run()
     }
 
     /// Returns the reason why writes to a file are refused; `None` if its pages can be written and only have to wait for
@@ -180,7 +180,7 @@ impl<M: Machine> Writeback<M> {
         if !is_due && !has_recovered {
             return;
         }
-        let files = self.files();
+        let files = self.page_cache().files();
         for file in files.iter().filter(|file| file.backing == backing.device) {
             let failed = &file.failed_pages;
             let (pages, retried) = (failed.pages(), failed.retried.load(Relaxed));

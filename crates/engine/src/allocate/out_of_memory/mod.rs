@@ -121,7 +121,7 @@ impl<M: Machine> Allocate<M> {
         order: Order,
         has_room: impl FnOnce() -> bool,
     ) -> Hope {
-        if order > COSTLY_ORDER || gfp.repeat || !self.has_mortal_processes() {
+        if order > COSTLY_ORDER || gfp.repeat || !self.anonymous().has_mortal_processes() {
             return Hope::None;
         }
         if self.killer.is_busy.swap(true, AcqRel) {
@@ -147,7 +147,7 @@ impl<M: Machine> Allocate<M> {
             (Exhausted::Group(group), Some(groups)) => groups.is_within(process.group(), group),
             (Exhausted::Group(_) | Exhausted::Memory, _) => true,
         };
-        let processes: Vec<_> = self.processes().into_iter().filter(is_within).collect();
+        let processes: Vec<_> = self.anonymous().processes().into_iter().filter(is_within).collect();
         if processes.iter().any(|process| process.is_dying()) {
             return Hope::Memory;
         }
@@ -158,7 +158,7 @@ impl<M: Machine> Allocate<M> {
                 name: process.name.clone(),
                 group: process.group(),
                 oom_score_adj: process.oom_score_adj(),
-                resident: self.resident(process.id),
+                resident: self.anonymous().resident(process.id),
             })
             .collect();
         let total_pages = self.pages_of(exhausted);
@@ -170,7 +170,7 @@ impl<M: Machine> Allocate<M> {
         let Some(victim) = badness::worst(points) else { return Hope::None };
         let (whole, others) = self.killed_with(exhausted, victim, &processes);
         let at = self.machine.now();
-        let by = self.processes().into_iter().find(|process| Some(process.id) == task.process);
+        let by = self.anonymous().processes().into_iter().find(|process| Some(process.id) == task.process);
         let by = by.map(|process| (process.name.clone(), process.oom_score_adj()));
         let kill = Kill { at, exhausted, by, gfp, order, candidates, victim, whole, others: others.clone() };
         self.killer.kills.lock().push(kill);
@@ -184,7 +184,7 @@ impl<M: Machine> Allocate<M> {
     /// size of all memory and swap, or of as much memory and swap as the limits of the exhausted group allow
     /// (`oom_control.totalpages`).
     fn pages_of(&self, exhausted: Exhausted) -> u64 {
-        let (memory, swap) = (self.usable_pages(), u64::from(self.swap.total_slots()));
+        let (memory, swap) = (self.memory().usable_pages(), u64::from(self.swap.total_slots()));
         match (exhausted, &self.groups) {
             (Exhausted::Group(group), Some(groups)) => {
                 memory.min(groups.limit(group, Limit::Max)) + swap.min(groups.limit(group, Limit::SwapMax))
@@ -225,7 +225,7 @@ impl<M: Machine> Allocate<M> {
     pub fn kill_group(&self, group: GroupId) {
         let Some(groups) = &self.groups else { return };
         let is_within = |process: &&Arc<Process>| !process.is_killed() && groups.is_within(process.group(), group);
-        self.processes().iter().filter(is_within).for_each(|process| {
+        self.anonymous().processes().iter().filter(is_within).for_each(|process| {
             process.set_reaped();
             self.machine.kill_process(process.id.0);
         });

@@ -111,7 +111,7 @@ impl<M: Machine> Lru<M> {
     /// `how` states the reason why the page came.
     pub(in crate::lru) fn insert_own(&self, frame: FrameNumber, how: Insert) {
         let _span = self.machine.span(Func::PagevecLruAdd);
-        let zone = self.zone_of(frame);
+        let zone = self.memory().zone_of(frame);
         let refault = match how {
             Insert::SwapIn { .. } => ZoneEvent::WorkingsetRefaultAnon,
             Insert::Read { .. } | Insert::Ahead { .. } | Insert::Write | Insert::Fault | Insert::Moved => {
@@ -193,7 +193,7 @@ impl<M: Machine> Lru<M> {
         victims.retain(|frame| {
             if self.is_of_higher_zone(reach, *frame) {
                 skipped += 1;
-                self.zone_of(*frame).stat.count(ZoneEvent::Pgskip, 1);
+                self.memory().zone_of(*frame).stat.count(ZoneEvent::Pgskip, 1);
                 policy.put_back(&self.frames, *frame, Verdict::Keep);
                 return false;
             }
@@ -283,7 +283,7 @@ impl<M: Machine> Lru<M> {
             }
             self.machine.spend(Step::LruMove, pages.len() as u32);
         }
-        gone.into_iter().for_each(|frame| self.free_folio(frame, Warmth::Cold));
+        gone.into_iter().for_each(|frame| self.memory().free_folio(frame, Warmth::Cold));
     }
 
     /// Takes those of `pages` that are on the policy's list off the list.
@@ -302,10 +302,10 @@ impl<M: Machine> Lru<M> {
     /// Asks the policy for its verdict on a page. The verdict depends on the uses of the page since the last verdict.
     pub(in crate::lru) fn judge_own(&self, frame: FrameNumber, owners: &mut Owners<M>) -> Verdict {
         let descriptor = &self.frames[frame];
-        let mapped = self.page_referenced(frame, owners);
+        let mapped = self.anonymous().page_referenced(frame, owners);
         let touched = mapped.touched + u32::from(descriptor.test_clear(Flags::USED_AGAIN));
         let is_referenced = descriptor.is(Flags::REFERENCED);
-        self.close_page(frame, owners);
+        self.page_cache().close_page(frame, owners);
         let seen = Seen { touched, is_referenced, is_anon: descriptor.is_anon() };
         self.lruvec_of_page(frame).own().lock().judge(&self.frames, frame, seen)
     }

@@ -98,9 +98,9 @@ impl<M: Machine> Reclaim<M> {
     fn kswapd_nap(&self, pass: &NodePass) {
         match self.choices.kswapd_nap {
             KswapdNap::None => {}
-            KswapdNap::Always => self.congestion_wait(STALL, WaitReason::ReclaimPass),
+            KswapdNap::Always => self.lru().congestion_wait(STALL, WaitReason::ReclaimPass),
             KswapdNap::CongestionWait if pass.is_under_min => self.stat.count(Event::KswapdSkipCongestionWait, 1),
-            KswapdNap::CongestionWait => self.congestion_wait(STALL, WaitReason::ReclaimPass),
+            KswapdNap::CongestionWait => self.lru().congestion_wait(STALL, WaitReason::ReclaimPass),
         }
     }
 

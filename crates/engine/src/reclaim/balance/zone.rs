@@ -77,7 +77,7 @@ impl<M: Machine> Reclaim<M> {
         if was_balanced && !self.shrinks_slab_of_every_zone() {
             return ZonePass::left(true);
         }
-        self.shrink_zone(task, self.reach(zone), control);
+        self.shrink_zone(task, self.lru().reach(zone), control);
         self.end_lists(task, control, wanted);
         Self::end_zone(wanted, was_balanced);
         ZonePass { counts: true, ..ZonePass::shrunk(zone.high(), control, was_balanced, was_balanced) }
@@ -98,7 +98,7 @@ impl<M: Machine> Reclaim<M> {
             return ZonePass::left(!zone.is(ZoneFlag::ALL_UNRECLAIMABLE));
         }
         if !needs_none {
-            self.shrink_zone(task, self.reach(zone), control);
+            self.shrink_zone(task, self.lru().reach(zone), control);
         }
         let was_hopeless = self.end_lists(task, control, wanted);
         let is_balanced = self.is_zone_balanced(zone, wanted.order, 0, wanted.classzone);
@@ -121,7 +121,7 @@ impl<M: Machine> Reclaim<M> {
         let dropped = self.shrink_slab(task, control.scanned, wanted.lru_pages);
         control.reclaimed += dropped.pages;
         let was_hopeless = zone.is(ZoneFlag::ALL_UNRECLAIMABLE);
-        if dropped.objects == 0 && self.is_hopeless(self.lruvec_of(zone)) {
+        if dropped.objects == 0 && self.is_hopeless(self.lru().lruvec_of(zone)) {
             zone.set(ZoneFlag::ALL_UNRECLAIMABLE);
         }
         zone.clear(ZoneFlag::WRITEBACK);

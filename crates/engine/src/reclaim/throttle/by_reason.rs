@@ -60,7 +60,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Notes that the write of a folio of `pages` pages has ended, whose head is `frame`.
     pub(crate) fn note_written(&self, frame: FrameNumber, pages: u64) {
-        let waiters = &self.node_state(self.zone_of(frame).node).write_waiters;
+        let waiters = &self.node_state(self.memory().zone_of(frame).node).write_waiters;
         let tasks = waiters.tasks.load(Relaxed);
         if tasks == 0 {
             return;
@@ -103,8 +103,9 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns whether more than half of the node's reclaimable pages are dirty or under writeback.
     fn is_mostly_unwritten(&self, node: NodeId) -> bool {
-        let zones = || self.node(node).zones.iter().map(|id| self.zone(*id));
+        let zones = || self.memory().node(node).zones.iter().map(|id| self.memory().zone(*id));
         let sum = |gauge| zones().map(|zone| zone.gauges.get(gauge)).sum::<u64>();
-        2 * (sum(Gauge::NrDirty) + sum(Gauge::NrWriteback)) > zones().map(|zone| self.reclaimable_pages(zone)).sum()
+        2 * (sum(Gauge::NrDirty) + sum(Gauge::NrWriteback))
+            > zones().map(|zone| self.writeback().reclaimable_pages(zone)).sum()
     }
 }

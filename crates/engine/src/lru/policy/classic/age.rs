@@ -82,7 +82,7 @@ impl<M: Machine> Lru<M> {
             MappedPages::ByDistress => {}
         }
         let is_near_end = reach.zone.pages_scanned() >= 3 * self.listed_pages(reach);
-        let mapped = self.gauge(Gauge::NrMapped) + self.gauge(Gauge::NrAnonPages);
+        let mapped = self.memory().gauge(Gauge::NrMapped) + self.memory().gauge(Gauge::NrAnonPages);
         let mapped_percent = 100 * mapped / self.zones.iter().map(|zone| zone.managed()).sum::<u64>().max(1);
         let distress = 100 >> reach.lruvec.previous_priority().min(demand.priority);
         if demand.may_swap && (is_near_end || mapped_percent / 2 + distress + self.choices.swappiness >= 100) {
@@ -109,11 +109,11 @@ impl<M: Machine> Lru<M> {
         if rule == MappedRule::Stay || rule == MappedRule::UnlessUsed && has_nowhere_to_go() {
             return false;
         }
-        let used = self.page_referenced(frame, owners);
+        let used = self.anonymous().page_referenced(frame, owners);
         if rule == MappedRule::UnlessUsed {
             // Both marks are read and cleared, so that one use keeps a page for one round.
             let was_referenced = descriptor.test_clear(Flags::REFERENCED);
-            self.close_page(frame, owners);
+            self.page_cache().close_page(frame, owners);
             return used.touched == 0 && !was_referenced;
         }
         let stays = self.stays_active(frame, used, owners);
@@ -134,7 +134,7 @@ impl<M: Machine> Lru<M> {
         }
         let was_used = descriptor.test_clear(Flags::REFERENCED);
         let was_used_again = descriptor.test_clear(Flags::USED_AGAIN);
-        self.close_page(frame, owners);
+        self.page_cache().close_page(frame, owners);
         was_used_again || was_used || used.touched > 0
     }
 

@@ -82,7 +82,7 @@ impl<M: Machine> Lru<M> {
     /// Returns how many pages of a list a scan may skip because they lie in zones that cannot serve its request. This
     /// is the length of the list if zones share an lruvec, and otherwise 0, because the list then has no such pages.
     fn skips(&self, lists: &Lists, kind: ListKind) -> u64 {
-        if self.shares_lruvecs() { lists.list(kind).len() } else { 0 }
+        if self.memory().shares_lruvecs() { lists.list(kind).len() } else { 0 }
     }
 
     /// Skips a page that a scan cannot use: moves the page to the head of its list. Returns `false`, and leaves the
@@ -91,7 +91,7 @@ impl<M: Machine> Lru<M> {
         let Some(left) = skips.checked_sub(1) else { return false };
         *skips = left;
         self.machine.spend_on(Step::IsolatePage, frame, 1);
-        self.zone_of(frame).stat.count(ZoneEvent::Pgskip, 1);
+        self.memory().zone_of(frame).stat.count(ZoneEvent::Pgskip, 1);
         let list = lists.list_mut(kind);
         list.remove(&self.frames, frame);
         list.push_front(&self.frames, frame);
@@ -207,7 +207,7 @@ impl<M: Machine> Lru<M> {
             let (pages, others) = rest.split_at(cluster.min(rest.len()));
             self.putback_cluster(lruvec, family, pages, recent, &mut gone);
             for frame in gone.drain(..) {
-                self.free_folio(frame, Warmth::Cold);
+                self.memory().free_folio(frame, Warmth::Cold);
             }
             // The scan's amounts are added only once, with the first cluster.
             recent = Recent { counts_active: recent.counts_active, ..Recent::default() };

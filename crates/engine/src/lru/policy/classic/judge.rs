@@ -48,13 +48,13 @@ impl<M: Machine> Lru<M> {
             ReferenceRule::AnyUse | ReferenceRule::ByFamily => !is_file,
             ReferenceRule::SecondUse => false,
         };
-        let used = self.page_referenced(frame, owners);
+        let used = self.anonymous().page_referenced(frame, owners);
         // Text of a program that was used counts as touched by several mappings.
         let mut touched = if used.is_executable { used.touched.max(2) } else { used.touched };
         // A repeated use through the file (`USED_AGAIN`) counts as a use through one mapping.
         touched += u32::from(descriptor.test_clear(Flags::USED_AGAIN));
         let was_referenced = descriptor.test_clear(Flags::REFERENCED);
-        self.close_page(frame, owners);
+        self.page_cache().close_page(frame, owners);
         touched = match self.choices.mapped_twice {
             MappedTwice::Keep if !once_is_enough => touched.min(1),
             MappedTwice::Keep | MappedTwice::Activate => touched,

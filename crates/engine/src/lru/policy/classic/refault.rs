@@ -153,7 +153,7 @@ impl<M: Machine> Lru<M> {
     /// nonresident age of that group, because the reclaim chose among the pages of the group's whole subtree.
     #[doc(alias = "workingset_eviction")]
     fn shadow_of_evicted(&self, packing: Packing, frame: FrameNumber, target: GroupId) -> Shadow {
-        let lruvec = self.lruvec_in(self.zone_of(frame), target);
+        let lruvec = self.lruvec_in(self.memory().zone_of(frame), target);
         packing.pack(Token {
             lruvec: lruvec.id.0.into(),
             age: lruvec.classic().nonresident.age.load(Relaxed),
@@ -165,7 +165,7 @@ impl<M: Machine> Lru<M> {
     /// evicts the page. The page's shadow was stored before, so the age in the shadow does not include the page itself.
     pub(in crate::lru) fn age_by_eviction(&self, frame: FrameNumber, target: GroupId) {
         if self.has_refaults() {
-            self.age_nonresident(self.lruvec_in(self.zone_of(frame), target), self.frames.pages(frame));
+            self.age_nonresident(self.lruvec_in(self.memory().zone_of(frame), target), self.frames.pages(frame));
         }
     }
 
@@ -176,7 +176,7 @@ impl<M: Machine> Lru<M> {
         let Some(packing) = self.packing() else { return false };
         let descriptor = &self.frames[frame];
         let family = if descriptor.is_anon() { Family::Anon } else { Family::File };
-        let zone = self.zone_of(frame);
+        let zone = self.memory().zone_of(frame);
         let lruvec = self.lruvec_of_page(frame);
         let token = packing.unpack(shadow);
         // The page left the lruvec that its token names, and may have come back to another lruvec.
@@ -209,7 +209,7 @@ impl<M: Machine> Lru<M> {
     /// family, and all pages of the other family. Anonymous pages count only while swap slots are free.
     fn workingset_pages(&self, lruvec: &Lruvec<M>, family: Family) -> u64 {
         let pages = |kind| self.summed_list_pages(lruvec, kind).unwrap_or_else(|| self.listed_below(lruvec, kind));
-        let may_swap_out = self.has_swap_room(lruvec.group);
+        let may_swap_out = self.swap_floor().has_swap_room(lruvec.group);
         let mut sum = pages(ListKind::ActiveFile);
         if family == Family::Anon {
             sum += pages(ListKind::InactiveFile);

@@ -58,7 +58,8 @@ impl<M: Machine> Lru<M> {
         }
         // Without a free slot, pages that already have one can still be freed. A scan looks for them when nothing else
         // helped.
-        let may_swap_out = self.has_swap_room(reach.lruvec.group) || demand.doubts_marks && self.swap.cache.pages() > 0;
+        let may_swap_out =
+            self.swap_floor().has_swap_room(reach.lruvec.group) || demand.doubts_marks && self.swap.cache.pages() > 0;
         if !demand.may_swap || !may_swap_out {
             return Balance::Only(Family::File);
         }

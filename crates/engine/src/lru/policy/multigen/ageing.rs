@@ -100,7 +100,8 @@ pub(super) const fn is_wanted_in_scan(rule: Ageing, ages: &Ages, demand: &Demand
 impl<M: Machine> Lru<M> {
     /// Returns the families (anonymous pages, file pages) whose pages a reclaim may take from an lruvec.
     pub(super) fn evictable(&self, lruvec: &Lruvec<M>, demand: &Demand) -> Evictable {
-        let may_swap_out = self.has_swap_room(lruvec.group) || demand.doubts_marks && self.swap.cache.pages() > 0;
+        let may_swap_out =
+            self.swap_floor().has_swap_room(lruvec.group) || demand.doubts_marks && self.swap.cache.pages() > 0;
         let swappiness = self.swappiness(demand);
         [swappiness > 0 && demand.may_swap && may_swap_out, swappiness < ONLY_ANON]
     }
@@ -185,7 +186,7 @@ impl<M: Machine> Lru<M> {
         let is_over = || of.generations.seqs().max != seen;
         let regions = || match multigen.choices.walk {
             Walk::Never => Vec::new(),
-            Walk::TouchedTables | Walk::Filtered => self.regions(),
+            Walk::TouchedTables | Walk::Filtered => self.anonymous().regions(),
         };
         let begin = || match multigen.choices.walk {
             Walk::Never | Walk::TouchedTables => {}
@@ -200,7 +201,7 @@ impl<M: Machine> Lru<M> {
         }
         let is_begun = self.begin_generation(multigen, lruvec, seen, evictable);
         if let Ageing::BeforeRounds = multigen.choices.ageing {
-            let dirty = self.gauge(Gauge::NrDirty);
+            let dirty = self.memory().gauge(Gauge::NrDirty);
             if dirty > 0 {
                 self.wake_flushers(dirty);
             }

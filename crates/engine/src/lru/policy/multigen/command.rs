@@ -366,7 +366,7 @@ impl<M: Machine> Lru<M> {
             if let Some(eviction) = &mut commands.eviction
                 && let Some(batch) = self.next_of_eviction(eviction)
             {
-                return Ok(Some((self.reach(self.zone(eviction.zone)), batch)));
+                return Ok(Some((self.reach(self.memory().zone(eviction.zone)), batch)));
             }
             commands.eviction = None;
             let Some(command) = commands.rest.next() else { return Ok(None) };
@@ -394,7 +394,7 @@ impl<M: Machine> Lru<M> {
         if *freed >= evict.pages || *left == 0 || self.machine.is_killed() {
             return None;
         }
-        let (multigen, reach) = (self.multigen()?, self.reach(self.zone(*zone)));
+        let (multigen, reach) = (self.multigen()?, self.reach(self.memory().zone(*zone)));
         let budget = (*left).min(evict.pages - *freed);
         let seqs = reach.lruvec.generational().generations.seqs();
         let demand = demand(evict);

@@ -89,7 +89,7 @@ impl<M: Machine> Lru<M> {
         self.count_isolated(reach.lruvec, batch.family, batch.taken);
         let mut owners = Owners::default();
         for &frame in &batch.opened {
-            self.close_page(frame, &mut owners);
+            self.page_cache().close_page(frame, &mut owners);
             self.put(frame);
         }
         let counted = match multigen.choices.scan_count {
@@ -317,7 +317,7 @@ impl<M: Machine> Lru<M> {
         let place = place(choices.placement, choices.rejected, flags, Coming::Rejected, &seqs);
         if place.seq == seqs.min[is_of(flags) as usize] {
             let _ = descriptor.update(|flags| Some(uses::cleared(choices.use_marks, flags).with(Flags::ACTIVE)));
-            self.close_page(frame, owners);
+            self.page_cache().close_page(frame, owners);
         }
     }
 }

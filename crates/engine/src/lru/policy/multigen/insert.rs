@@ -73,7 +73,7 @@ impl<M: Machine> Lru<M> {
 
     /// Puts a page at the place `place` on the lists. The page was on no list before.
     pub(super) fn link_at(&self, lruvec: &Lruvec<M>, lists: &mut Lists, frame: FrameNumber, place: ListPlace) {
-        let (zone, slot) = (self.zone_of(frame), slot_of(place.seq));
+        let (zone, slot) = (self.memory().zone_of(frame), slot_of(place.seq));
         let listed = |flags: Flags| Some(with_slot(flags.without(Flags::ACTIVE), slot).with(Flags::LRU));
         let (Ok(before) | Err(before)) = self.frames[frame].update(listed);
         debug_assert!(!before.has(Flags::LRU), "{frame} is on a list already: {:?}", self.frames[frame]);
@@ -93,7 +93,7 @@ impl<M: Machine> Lru<M> {
         debug_assert!(before.has(Flags::LRU), "{frame} is on no list: {:?}", self.frames[frame]);
         lists.remove(&self.frames, frame);
         let weight = self.frames.pages(frame).cast_signed();
-        self.count_pages(lruvec, self.zone_of(frame), is_of(before), slot_in(before), -weight);
+        self.count_pages(lruvec, self.memory().zone_of(frame), is_of(before), slot_in(before), -weight);
         before
     }
 
@@ -191,7 +191,7 @@ impl<M: Machine> Lru<M> {
             }
             self.machine.spend(Step::LruMove, pages.len() as u32);
         }
-        gone.into_iter().for_each(|frame| self.free_folio(frame, Warmth::Cold));
+        gone.into_iter().for_each(|frame| self.memory().free_folio(frame, Warmth::Cold));
     }
 
     /// Takes the listed page in `frame` off its list, so that the caller can move it to another frame. Takes one more

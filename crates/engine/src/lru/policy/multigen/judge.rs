@@ -26,7 +26,7 @@ impl<M: Machine> Lru<M> {
             }
             IsolatedMarks::FirstTaken | IsolatedMarks::Kept => {}
         }
-        if descriptor.mappings() == 0 || self.page_referenced(frame, owners).recent == 0 {
+        if descriptor.mappings() == 0 || self.anonymous().page_referenced(frame, owners).recent == 0 {
             return Verdict::Reclaim;
         }
         self.look_around(multigen, frame, owners);

@@ -41,14 +41,14 @@ impl<M: Machine> Lru<M> {
         match self.frames[frame].owner() {
             Owner::Region(_) => {
                 if let Some(region) = owners.region_of(self, frame) {
-                    self.for_each_anonymous_mapping(region, index, frame, |region| {
+                    self.anonymous().for_each_anonymous_mapping(region, index, frame, |region| {
                         self.look_around_in(multigen, lruvec, region, index);
                     });
                 }
             }
             Owner::File(_) => {
                 if let Some(file) = owners.file_of(self, frame) {
-                    self.for_each_mapping(file, frame, |region, page, _| {
+                    self.anonymous().for_each_mapping(file, frame, |region, page, _| {
                         self.look_around_in(multigen, lruvec, region, page);
                     });
                 }

@@ -192,7 +192,7 @@ impl<M: Machine> Lru<M> {
             self.frames[frame].set(faulted);
         }
         let Some(shadow) = how.shadow() else { return };
-        let (zone, left) = (self.zone_of(frame), multigen.packing.decode(shadow));
+        let (zone, left) = (self.memory().zone_of(frame), multigen.packing.decode(shadow));
         let lruvec = self.lruvec_of_page(frame);
         if left.lruvec != u32::from(lruvec.id.0) {
             return;

@@ -178,7 +178,7 @@ impl<M: Machine> Lru<M> {
             && promoted(before).is_some_and(|now| now.has(Flags::LRU) && slot_in(now) == youngest)
         {
             let pages = self.frames.pages(frame);
-            pending.moved(is_of(before), self.zone_of(frame).kind, (slot_in(before), youngest), pages);
+            pending.moved(is_of(before), self.memory().zone_of(frame).kind, (slot_in(before), youngest), pages);
         }
     }
 
