@@ -7,7 +7,8 @@
 //! * [`workloads`]: workloads, written against [`system::System`]; [`grounds`]: the systems that they run on;
 //! * [`figures`]: the results of runs; [`report`]: their output;
 //! * [`study`]: many runs and conclusions from them; [`swarm`]: random worlds, a module of `grounds`;
-//! * [`recordings`] and [`observe`]: logs, and this computer;
+//! * [`recordings`] and [`observe`]: logs, and this computer; `record` and `trace`: what a program does to files and memory;
+//! * `cache`: cache policies on traces, without time; `guest`: kernel images in virtual machines;
 //! * `kit`: small functions that every part may use; `computer`: calls of Linux.
 //!
 //! Next: [`cli`], which has a module for each verb.

@@ -413,7 +413,8 @@ impl World {
     /// Returns the calling task, which is about to do an operation that may sleep. `what` names the operation in the
     /// message of a panic.
     ///
-    /// # Panics When the caller may not sleep, which is a bug of the caller.
+    /// # Panics
+    /// When the caller may not sleep, which is a bug of the caller.
     pub(crate) fn sleeping_task(&self, what: &str) -> Rc<Task> {
         let lane = self.lane.get();
         assert!(lane != NO_LANE, "{what} outside of any task");

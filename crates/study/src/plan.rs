@@ -472,7 +472,8 @@ impl Plan {
 
 /// Checks the jobs on one ground, one for each of its columns, before any job runs.
 ///
-/// # Errors When a job is faulty. The error is the first fault. It names the column of the faulty job, unless the jobs
+/// # Errors
+/// When a job is faulty. The error is the first fault. It names the column of the faulty job, unless the jobs
 /// of all columns are faulty.
 fn check_all(
     subjects: &[Subject<'_>],

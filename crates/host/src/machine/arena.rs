@@ -467,7 +467,8 @@ impl Run<'_> {
     /// Returns the run of memory with the lifetime `'static`, so that the compiler no longer checks that the memory
     /// lives as long as the run.
     ///
-    /// # Safety The caller makes sure that the memory is not freed while the run is used.
+    /// # Safety
+    /// The caller makes sure that the memory is not freed while the run is used.
     pub(super) unsafe fn detached(self) -> Run<'static> {
         Run(self.0, PhantomData)
     }

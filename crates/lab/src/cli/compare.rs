@@ -255,7 +255,8 @@ fn check_rows(names: &[RowName], words: &[String], scale: Option<Scale>, has_loc
 
 /// Returns the failed runs of several plans, each with the name of its experiment.
 ///
-/// # Errors When some run failed, and either no run has a result or an interrupt ended the command.
+/// # Errors
+/// When some run failed, and either no run has a result or an interrupt ended the command.
 pub(super) fn all_failures<P: Borrow<Plan>>(found: &[(P, Results)]) -> Result<Vec<JobFailure>, End> {
     let of_plan = |(plan, results): &(P, Results)| {
         let name = plan.borrow().experiment.name.clone();

@@ -91,7 +91,8 @@ impl Store {
 
     /// Opens the store in an existing folder.
     ///
-    /// # Errors When there is no such folder, when an option of the command line names the folder or the file of one of
+    /// # Errors
+    /// When there is no such folder, when an option of the command line names the folder or the file of one of
     /// its runs as an output, or when this crate was built without its feature `parquet`.
     pub fn existing(folder: &Path) -> Result<Self, Failure> {
         check_build(folder)?;

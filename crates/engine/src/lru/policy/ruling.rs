@@ -69,7 +69,8 @@ pub(crate) enum Scan {
 impl Ruling {
     /// Creates the page-replacement policy that `choices` names, with state for `lruvecs` lruvecs.
     ///
-    /// # Panics Panics if `choices` names the program's own policy and the program has set none.
+    /// # Panics
+    /// If `choices` names the program's own policy and the program has set none.
     /// [`crate::kernel::Choices::check`], which is called earlier, refuses such choices.
     pub(in crate::lru) fn new(
         choices: &choices::Choices,
