@@ -22,7 +22,7 @@ use crate::{
     splice::{names, spliced},
 };
 use plan::Plan;
-use run::{Figures, Run};
+use run::{Figures, Simulation};
 
 const PAGE: &str = "docs/studies/parallelio.md";
 const PLAN: &str = "docs/studies/parallelio.toml";
@@ -40,7 +40,7 @@ const SOURCES: [&str; 2] = ["crates", "Cargo.lock"];
 /// Simulated figures, and published figures by kernel.
 pub struct Results {
     /// Figures of each simulation.
-    pub simulated: BTreeMap<Run, Figures>,
+    pub simulated: BTreeMap<Simulation, Figures>,
     /// Published figures of each kernel.
     pub printed: BTreeMap<String, Figures>,
 }

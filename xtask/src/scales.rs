@@ -11,7 +11,7 @@ mod sign;
 use std::{collections::BTreeSet, fs, iter, path::Path, process::Command, sync::Mutex, thread};
 
 use crate::{Outcome, highwater, shown, splice::spliced};
-use record::{Case, Experiment, Found, Record};
+use record::{Case, Experiment, MainFigure, Record};
 
 const PAGE: &str = "docs/scales.md";
 const RECORD: &str = "docs/scales.csv";
@@ -193,7 +193,7 @@ fn run_into(record: &mut Record, all: &[Experiment], cases: Vec<Case>, file: Opt
 }
 
 /// Runs the experiment of `case` once. Returns the figure of the row `main_row`, or the reason why the run failed.
-fn run(program: &Path, case: &Case, main_row: &str) -> Result<Found, String> {
+fn run(program: &Path, case: &Case, main_row: &str) -> Result<MainFigure, String> {
     let Case { experiment, kernel, scale, seed } = case;
     let seed = seed.to_string();
     let mut command = Command::new(program);
@@ -201,7 +201,7 @@ fn run(program: &Path, case: &Case, main_row: &str) -> Result<Found, String> {
     let output = command.output().map_err(|error| format!("{}: {error}", shown(&command)))?;
     let report = String::from_utf8_lossy(&output.stdout);
     if output.status.success() {
-        return Found::of_report(&report, main_row);
+        return MainFigure::of_report(&report, main_row);
     }
     let told = String::from_utf8_lossy(&output.stderr);
     let why = told.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or("it ended without a word");

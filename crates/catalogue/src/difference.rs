@@ -74,12 +74,12 @@ pub fn plain(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::library;
+    use crate::find;
 
     #[test]
     fn a_patch_is_found_by_what_it_changes() {
         let (old, new) = ("3.10-rc4-vanilla", "mm1-mmotm-20130606");
-        let (old, new) = (library::kernel(old).unwrap(), library::kernel(new).unwrap());
+        let (old, new) = (find::kernel(old).unwrap(), find::kernel(new).unwrap());
         let found = differences(&old, &new);
         let floor = found.iter().find(|difference| difference.key == "reclaim.kswapd_floor").unwrap();
         assert_eq!((floor.from.as_str(), floor.to.as_str()), ("zero", "one"));
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_value_without_a_comment_has_none_of_its_base() {
-        let base = library::kernel("3.10-rc4-vanilla").unwrap();
+        let base = find::kernel("3.10-rc4-vanilla").unwrap();
         let text = "base = \"3.10-rc4-vanilla\"\n[reclaim]\nkswapd_floor = \"one\"\n[lru]\nswappiness = 10 # a guess\n";
         let resolve = |name: &str| Ok(engine::kernel::files::source(name).unwrap());
         let mine = Kernel::parse("mine", "mine.toml", text, &resolve).unwrap();
@@ -105,15 +105,15 @@ mod tests {
         assert_eq!(told(&mine, &base), of_mine);
         // The comments are also found between two kernels with a common base. A value that the command line sets has no
         // comment.
-        let other = library::kernel("3.10-rc4-vanilla+lru.batch=3").unwrap();
+        let other = find::kernel("3.10-rc4-vanilla+lru.batch=3").unwrap();
         assert_eq!(told(&mine, &other), [&[(None, None)], &of_mine[..]].concat());
     }
 
     #[test]
     fn each_difference_can_be_set_alone() {
-        let (old, new) = (library::kernel("3.10-rc4-vanilla").unwrap(), library::kernel("highwater").unwrap());
+        let (old, new) = (find::kernel("3.10-rc4-vanilla").unwrap(), find::kernel("highwater").unwrap());
         for Difference { key, to, .. } in differences(&old, &new) {
-            let changed = library::kernel(&format!("3.10-rc4-vanilla+{key}={to}")).unwrap();
+            let changed = find::kernel(&format!("3.10-rc4-vanilla+{key}={to}")).unwrap();
             let left = differences(&old, &changed);
             assert_eq!(left.iter().map(|left| (&left.key, &left.to)).collect::<Vec<_>>(), [(&key, &to)]);
         }

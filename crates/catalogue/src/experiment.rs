@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::group::Group;
-use figures::figure::{Better, Figure};
+use figures::figure::{Better, PublishedFigure};
 use figures::scale::Scale;
 
 /// An experiment as its folder describes it.
@@ -427,11 +427,11 @@ impl Published {
 
     /// Returns the published figure for a row and a kernel; none if the posting prints no such figure.
     #[must_use]
-    pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<Figure> {
+    pub fn figure(&self, group: &str, name: &str, kernel: &str) -> Option<PublishedFigure> {
         let column = self.columns.iter().position(|column| column == kernel)?;
         let row = self.row(group, name)?;
         let value = row.values[column];
-        (!value.is_nan()).then(|| Figure { value, percent: row.pct.get(column).copied() })
+        (!value.is_nan()).then(|| PublishedFigure { value, percent: row.pct.get(column).copied() })
     }
 }
 

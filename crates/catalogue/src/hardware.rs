@@ -13,9 +13,9 @@ use sim::disk::DiskConfig;
 use sim::{CPUS_MAX, CostModel, LockFairness, Sourced, Turn};
 
 /// A machine file, read with the types of this module: the simulated computer for a run.
-pub type Machine = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
+pub type Hardware = MachineFile<Layout, Cpu, CostModel, Disk, Network, Before>;
 
-impl Machine {
+impl Hardware {
     /// Returns the disk that holds swap, with its index: the first disk with swap slots, or the first disk if no disk
     /// has any.
     #[must_use]
@@ -38,12 +38,12 @@ pub fn machine(
     resolve: &dyn Fn(&str) -> Result<Source, String>,
     groups: &[Node],
     changes: &[(&str, &str)],
-) -> Result<Machine, Error> {
+) -> Result<Hardware, Error> {
     let file = source.file.clone();
     let (mut node, bases) = over_bases(name, source, resolve)?;
     crate::group::lay_over(&mut node, groups);
     changes.iter().try_for_each(|(path, value)| crate::change::change(&mut node, path, value))?;
-    let machine = Machine { bases, ..Machine::of_node(name, &file, node)? };
+    let machine = Hardware { bases, ..Hardware::of_node(name, &file, node)? };
     for (n, disk) in machine.disks.iter().enumerate() {
         disk.device.check().map_err(|error| {
             let place = place_of(&machine.node, n, &format!("device.{}", error.key));
@@ -112,7 +112,7 @@ fn over(top: Node, base: Node) -> Node {
 
 /// Checks that the numbers of a machine are possible and fit each other: CPUs, memory nodes and zones, blocks of disks,
 /// percentages.
-fn check_parts(machine: &Machine) -> Result<(), Error> {
+fn check_parts(machine: &Hardware) -> Result<(), Error> {
     let at = |path: &[&str]| {
         let inner = path.iter().try_fold(&machine.node, |node, key| node.get(key));
         inner.unwrap_or(&machine.node).place.clone()
@@ -458,7 +458,7 @@ mod tests {
     const FILE: &str = "machines/parallelio-8g.toml";
 
     /// Reads the built-in machine `parallelio-8g` after replacing the text `from` in its file by `to`.
-    fn changed(from: &str, to: &str) -> Result<Machine, String> {
+    fn changed(from: &str, to: &str) -> Result<Hardware, String> {
         let text = crate::embedded::text(FILE).unwrap();
         assert!(text.contains(from), "{FILE} has no `{from}`");
         parse(text.replacen(from, to, 1))
@@ -466,7 +466,7 @@ mod tests {
 
     /// Reads a machine called `m` from the text of its file. The text may name a base: `base` is the built-in machine,
     /// and `m` is this machine itself.
-    fn parse(text: String) -> Result<Machine, String> {
+    fn parse(text: String) -> Result<Hardware, String> {
         let source = |text: &str| Source { file: "m.toml".into(), text: text.to_owned() };
         let resolve = |name: &str| match name {
             "base" => Ok(Source { file: FILE.into(), text: crate::embedded::text(FILE).unwrap().to_owned() }),

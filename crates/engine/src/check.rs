@@ -31,7 +31,7 @@ fn ensure(fact: bool, message: impl FnOnce() -> String) -> Result<(), Broken> {
 
 /// The place at which a check has found a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Location {
     Nowhere,
     Buddy,
     PerCpu,
@@ -46,7 +46,7 @@ impl<M: Machine> Access<M> {
         self.lru().drain_all();
         // Frames that never came online are in no place, and there may be many of them, so they are not checked.
         let end = self.zones.iter().map(|zone| zone.start.index() + zone.online() as usize).max();
-        let mut places = vec![Place::Nowhere; end.unwrap_or(0)];
+        let mut places = vec![Location::Nowhere; end.unwrap_or(0)];
         self.check_free(&mut places)?;
         self.check_lists(&mut places)?;
         self.check_kernel(&mut places)?;
@@ -109,14 +109,14 @@ impl<M: Machine> Access<M> {
         self.frames[frame].is(Flags::WRITE_FAILED) && !self.frames[frame].is(Flags::WRITEBACK)
     }
 
-    fn place(&self, places: &mut [Place], frame: FrameNumber, place: Place) -> Result<(), Broken> {
+    fn place(&self, places: &mut [Location], frame: FrameNumber, place: Location) -> Result<(), Broken> {
         let was = std::mem::replace(&mut places[frame.index()], place);
-        ensure(was == Place::Nowhere, || {
+        ensure(was == Location::Nowhere, || {
             format!("{frame} is in two places: {was:?} and {place:?}; {:?}", self.frames[frame])
         })
     }
 
-    fn check_free(&self, places: &mut [Place]) -> Result<(), Broken> {
+    fn check_free(&self, places: &mut [Location]) -> Result<(), Broken> {
         for zone in &self.zones {
             let mut free = 0;
             let area = zone.free.lock();
@@ -126,7 +126,7 @@ impl<M: Machine> Access<M> {
                     for head in area.list(order, kind).iter(&self.frames) {
                         blocks += 1;
                         for n in 0..1 << order {
-                            self.place(places, FrameNumber(head.0 + n), Place::Buddy)?;
+                            self.place(places, FrameNumber(head.0 + n), Location::Buddy)?;
                         }
                     }
                 }
@@ -145,19 +145,19 @@ impl<M: Machine> Access<M> {
         let mut result = Ok(());
         self.memory().for_each_per_cpu_page(|frame| {
             if result.is_ok() {
-                result = self.place(places, frame, Place::PerCpu);
+                result = self.place(places, frame, Location::PerCpu);
             }
         });
         result
     }
 
-    fn check_lists(&self, places: &mut [Place]) -> Result<(), Broken> {
+    fn check_lists(&self, places: &mut [Location]) -> Result<(), Broken> {
         for zone in &self.zones {
             let mut result = Ok(());
             let counts = self.lru().check_lists_of(zone, |list, frame| {
                 for n in 0..self.frames.pages(frame) as u32 {
                     if result.is_ok() {
-                        result = self.place(places, FrameNumber(frame.0 + n), Place::Listed(list));
+                        result = self.place(places, FrameNumber(frame.0 + n), Location::Listed(list));
                     }
                 }
             });
@@ -167,11 +167,11 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    fn check_kernel(&self, places: &mut [Place]) -> Result<(), Broken> {
+    fn check_kernel(&self, places: &mut [Location]) -> Result<(), Broken> {
         let mut kernel = 0;
         for n in 0..places.len() as u32 {
             if self.frames[FrameNumber(n)].is(Flags::KERNEL) {
-                self.place(places, FrameNumber(n), Place::Kernel)?;
+                self.place(places, FrameNumber(n), Location::Kernel)?;
                 kernel += 1;
             }
         }
@@ -179,7 +179,7 @@ impl<M: Machine> Access<M> {
             let frames = (0..zone.online() as u32).map(|offset| FrameNumber(zone.start.0 + offset));
             let mut offline = 0;
             for frame in frames.filter(|frame| self.frames[*frame].is(Flags::OFFLINE)) {
-                self.place(places, frame, Place::Offline)?;
+                self.place(places, frame, Location::Offline)?;
                 offline += 1;
             }
             ensure(zone.managed() + offline == zone.present(), || {
@@ -381,7 +381,7 @@ impl<M: Machine> Access<M> {
         Ok(found)
     }
 
-    fn check_frames(&self, places: &[Place], mapped: &BTreeMap<u32, u32>) -> Result<(), Broken> {
+    fn check_frames(&self, places: &[Location], mapped: &BTreeMap<u32, u32>) -> Result<(), Broken> {
         for zone in &self.zones {
             for offset in 0..zone.online() as u32 {
                 let frame = FrameNumber(zone.start.0 + offset);
@@ -408,14 +408,14 @@ impl<M: Machine> Access<M> {
                     }
                 }
                 match place {
-                    Place::Nowhere => {
+                    Location::Nowhere => {
                         return Err(Broken(format!("{frame} is nowhere: {descriptor:?}")));
                     }
-                    Place::Buddy | Place::PerCpu => ensure(descriptor.references() == 0, || {
+                    Location::Buddy | Location::PerCpu => ensure(descriptor.references() == 0, || {
                         format!("{frame} is free but has references: {descriptor:?}")
                     })?,
-                    Place::Kernel | Place::Offline => {}
-                    Place::Listed(list) => {
+                    Location::Kernel | Location::Offline => {}
+                    Location::Listed(list) => {
                         ensure(list == self.lru().list_of(frame) && flags.has(Flags::LRU), || {
                             format!("{frame} is on {list:?}, its flags say otherwise: {descriptor:?}")
                         })?;

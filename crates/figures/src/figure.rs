@@ -124,7 +124,7 @@ pub fn names(rows: Vec<Row>) -> Vec<RowName> {
 
 /// A figure from a posting or paper, to which a simulated figure is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figure {
+pub struct PublishedFigure {
     /// The published value.
     pub value: f64,
     /// The percentage that the publication prints in brackets beside the value, if any.

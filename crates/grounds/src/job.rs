@@ -12,7 +12,7 @@ use sim::trace::{Trace, TraceConfig};
 
 use catalogue::ground::Ground;
 use catalogue::group::Group;
-use catalogue::hardware::Machine;
+use catalogue::hardware::Hardware;
 use figures::cgroup::{Cgroup, Version};
 use figures::curves::{Curve, Steps};
 use figures::figure::{Row, RowName};
@@ -30,7 +30,7 @@ pub struct Job {
     /// The kernel under which the workload runs.
     pub kernel: Kernel,
     /// The machine on which the workload runs.
-    pub machine: Arc<Machine>,
+    pub machine: Arc<Hardware>,
     /// The section `[params]` of the experiment. The workload reads its parameters from this section.
     pub params: Node,
     /// The random seed.

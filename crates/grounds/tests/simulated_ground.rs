@@ -1,7 +1,7 @@
 //! The simulated ground as a workload sees it: the contract of [`workloads::system::System`], contents and groups.
 
+use catalogue::find;
 use catalogue::group::Group;
-use catalogue::library;
 use engine::memory::{Gfp, Layout};
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -20,7 +20,7 @@ fn on_small(stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemErro
 
 /// Like [`on_small`], but with a given layout of memory.
 fn on_layout(layout: Layout, stamps: bool, body: impl FnOnce(&SimSystem) -> Result<(), SystemError> + 'static) -> u64 {
-    let machine = library::machine("parallelio-8g").unwrap();
+    let machine = find::machine("parallelio-8g").unwrap();
     let sim = Sim::new(sim::Config {
         disks: vec![machine.disks[0].device.clone()],
         frames: layout.frames() as usize,
@@ -32,7 +32,7 @@ fn on_layout(layout: Layout, stamps: bool, body: impl FnOnce(&SimSystem) -> Resu
         SwapLayout { device: DeviceId(0), first_block: 1000, slots: 2048, is_synchronous: false, memory_percent: 0 };
     let config = SystemConfig { layout, devices, swap, stamps };
     let given = Given { seed: 1, scale: Scale::FULL, progress: kit::progress::Progress::default() };
-    let kernel = library::kernel("mm1-mmotm-20130606").unwrap();
+    let kernel = find::kernel("mm1-mmotm-20130606").unwrap();
     let system = SimSystem::new(&sim, &kernel.choices, &config, given).unwrap();
     let engine = system.shared_engine();
     sim.run("main", move || body(&system).unwrap_or_else(|error| panic!("{error}"))).unwrap();

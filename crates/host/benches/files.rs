@@ -71,7 +71,7 @@ impl Log for fs::File {
 /// The place in the file to which a round writes its records: the end of the file, or the places of old records, which
 /// are overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Target {
     /// The records go to the end of the file, each after the record before it.
     Appended,
     /// The records overwrite old records, at random places of a file whose pages are in memory.
@@ -88,7 +88,7 @@ fn record(number: u64, round: u64) -> [u8; RECORD as usize] {
 
 /// Lets `threads` threads commit records to `log`, and returns their commits a second. Checks that the file at `path`
 /// then has all committed records.
-fn rate(log: &dyn Log, path: &Path, place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
+fn rate(log: &dyn Log, path: &Path, place: Target, threads: u64, round: u64, sizes: &Sizes) -> f64 {
     let (next, start) = (AtomicU64::new(0), Barrier::new(threads as usize + 1));
     let committer = |thread: u64| {
         let mut chance = thread * 7919 + round + 1;
@@ -97,8 +97,8 @@ fn rate(log: &dyn Log, path: &Path, place: Place, threads: u64, round: u64, size
         let end = Instant::now() + sizes.time;
         while Instant::now() < end && (numbers.len() as u64) < sizes.commits {
             let number = match place {
-                Place::Appended => next.fetch_add(1, Ordering::Relaxed),
-                Place::Over => {
+                Target::Appended => next.fetch_add(1, Ordering::Relaxed),
+                Target::Over => {
                     chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                     (chance >> 33) % sizes.records
                 }
@@ -141,10 +141,10 @@ fn median(values: &[f64]) -> f64 {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(side: &str, place: Place, records: u64) -> Self {
+    fn new(side: &str, place: Target, records: u64) -> Self {
         let folder = std::env::var_os("HIGHWATER_BENCH_DIR").unwrap_or(env!("CARGO_TARGET_TMPDIR").into());
         let path = PathBuf::from(folder).join(format!("highwater-commit-{side}-{}", std::process::id()));
-        let bytes = if place == Place::Over { records * RECORD } else { 0 };
+        let bytes = if place == Target::Over { records * RECORD } else { 0 };
         fs::write(&path, vec![7; bytes as usize]).expect("the folder can be written to");
         fs::File::open(&path).and_then(|file| file.sync_all()).expect("the disk works");
         Self(path)
@@ -157,7 +157,7 @@ impl Drop for Scratch {
     }
 }
 
-fn own_rate(place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
+fn own_rate(place: Target, threads: u64, round: u64, sizes: &Sizes) -> f64 {
     let scratch = Scratch::new("own", place, sizes.records);
     let memory = Memory::builder().size(256 << 20).start().expect("memory is there");
     let log = memory.open(&scratch.0).expect("it is there");
@@ -166,7 +166,7 @@ fn own_rate(place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
     rate(&log, &scratch.0, place, threads, round, sizes)
 }
 
-fn systems_rate(place: Place, threads: u64, round: u64, sizes: &Sizes) -> f64 {
+fn systems_rate(place: Target, threads: u64, round: u64, sizes: &Sizes) -> f64 {
     let scratch = Scratch::new("system", place, sizes.records);
     let log = fs::File::options().read(true).write(true).open(&scratch.0).expect("it is there");
     rate(&log, &scratch.0, place, threads, round, sizes)
@@ -420,7 +420,7 @@ fn main() {
     let rounds = std::env::var("HIGHWATER_BENCH_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds = rounds.unwrap_or(sizes.rounds);
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    for (place, word) in [(Place::Appended, "appended"), (Place::Over, "written over")] {
+    for (place, word) in [(Target::Appended, "appended"), (Target::Over, "written over")] {
         for threads in [1, 8, 32] {
             let name = format!("200 bytes {word}, {threads} threads");
             if !name.contains(&wanted) {

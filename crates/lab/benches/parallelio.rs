@@ -6,7 +6,7 @@
 use lab::job::Job;
 use lab::progress::Progress;
 use lab::scale::Scale;
-use lab::{grounds, library};
+use lab::{find, grounds};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,13 +15,13 @@ const KERNELS: [&str; 2] = ["3.10-rc4-vanilla", "mm1-mmotm-20130606"];
 fn main() {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let scale: Scale = if is_bench { "1" } else { "1/64" }.parse().expect("a fraction");
-    let experiment = library::experiment("parallelio").expect("the experiment is embedded");
-    let machine = Arc::new(library::machine(&experiment.machine).expect("its machine is embedded"));
+    let experiment = find::experiment("parallelio").expect("the experiment is embedded");
+    let machine = Arc::new(find::machine(&experiment.machine).expect("its machine is embedded"));
     let workload = grounds::find(&experiment.workload).expect("its workload exists");
     for kernel in KERNELS {
         let job = Job {
             experiment: experiment.name.clone(),
-            kernel: library::kernel(kernel).expect("its kernels are embedded"),
+            kernel: find::kernel(kernel).expect("its kernels are embedded"),
             machine: machine.clone(),
             params: experiment.params.clone(),
             seed: 1,

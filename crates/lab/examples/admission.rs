@@ -9,7 +9,7 @@
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
 use engine::{Engine, ReadPattern, ReadState, Task, memory::Layout};
-use lab::library;
+use lab::find;
 use lab::plot::lines::{Lines, Panel};
 use machine::{DeviceId, PAGE_BYTES};
 use sim::{Config, Sim};
@@ -62,8 +62,8 @@ struct Found {
 }
 
 fn read(text: &str, admission: &str) -> Result<Found, Box<dyn Error>> {
-    let kernel = library::kernel(&format!("highwater+lru.admission={admission}"))?;
-    let file = library::machine("randread-512m")?;
+    let kernel = find::kernel(&format!("highwater+lru.admission={admission}"))?;
+    let file = find::machine("randread-512m")?;
     let disks = vec![file.disks[0].device.clone()];
     let devices = [DeviceLayout { file_blocks: 1000..16_000_000 }];
     let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots: 0, is_synchronous: false, memory_percent: 0 };

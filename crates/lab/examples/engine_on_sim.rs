@@ -6,7 +6,7 @@ use engine::stat::Vmstat;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
 use engine::{Engine, Task, memory::Layout};
-use lab::library;
+use lab::find;
 use machine::{DeviceId, Machine};
 use sim::{Config, Sim};
 use std::{cell::RefCell, error::Error, rc::Rc};
@@ -14,7 +14,7 @@ use std::{cell::RefCell, error::Error, rc::Rc};
 /// Returns the counters after a task touched `pages` pages of anonymous memory on a machine with half as many pages of
 /// memory.
 fn touch(kernel: &str, pages: u32) -> Result<Vmstat, Box<dyn Error>> {
-    let (kernel, file) = (library::kernel(kernel)?, library::machine("parallelio-8g")?);
+    let (kernel, file) = (find::kernel(kernel)?, find::machine("parallelio-8g")?);
     let disks = vec![file.disks[0].device.clone()];
     let layout = Layout::flat(u64::from(pages) / 2);
     let devices = [DeviceLayout { file_blocks: 2_100_000..54_500_000 }];

@@ -21,9 +21,7 @@ pub mod untimed;
 pub use ::{catalogue, figures, grounds, kit, observe, recordings, report, study, workloads};
 #[cfg(feature = "linux")]
 pub use ::computer;
-pub use catalogue::{
-    change, difference, embedded, experiment, ground, hardware, library, machine_file, values, versions,
-};
+pub use catalogue::{change, difference, embedded, experiment, find, ground, hardware, machine_file, values, versions};
 pub use figures::{
     call_tree, cgroup, counters, figure, generations, memory_map, moments, profile, scale, series, shift, statistics,
     trace, verdict,

@@ -2,7 +2,7 @@
 
 use catalogue::group::Group;
 use catalogue::hardware::{Before, CacheLines, Cpu, Disk, Network, Programs, Tlb};
-use catalogue::{embedded, library};
+use catalogue::{embedded, find};
 use documented::DocumentedFields;
 use machine::Step;
 use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, QueueConfig, RotationalConfig};
@@ -97,7 +97,7 @@ pub fn of_param(param: &str) -> Vec<(String, Vec<&'static str>)> {
 pub fn params() -> Vec<String> {
     let mut found = Vec::new();
     for name in embedded::names("experiments") {
-        let Ok(experiment) = library::experiment(name) else { continue };
+        let Ok(experiment) = find::experiment(name) else { continue };
         let params = grounds::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
         collect(&params.unwrap_or_default(), "", &mut found);
     }
@@ -148,7 +148,7 @@ mod tests {
     fn every_key_of_every_machine_has_a_meaning() {
         for name in embedded::names("machines") {
             let mut keys = Vec::new();
-            paths(&library::machine(name).unwrap().node, "", &mut keys);
+            paths(&find::machine(name).unwrap().node, "", &mut keys);
             assert!(keys.len() > 60, "{name}: {keys:?}");
             for key in keys {
                 // An elevator is a name, or a table.

@@ -25,7 +25,7 @@ use std::{
     thread,
 };
 
-use lab::library;
+use lab::find;
 
 /// Programs that a page's `sh` blocks may call although they are not part of this repository. They are not run.
 const FOREIGN: [&str; 11] = [
@@ -212,13 +212,13 @@ impl Desk {
         fs::write(&path, text).expect("a temporary file");
         let word = path.to_str().expect("UTF-8");
         let read = match name {
-            "experiment.toml" => library::experiment(word).and_then(|it| {
-                it.kernels.iter().try_for_each(|kernel| library::kernel(kernel).map(drop))?;
-                library::machine(&it.machine).map(drop)
+            "experiment.toml" => find::experiment(word).and_then(|it| {
+                it.kernels.iter().try_for_each(|kernel| find::kernel(kernel).map(drop))?;
+                find::machine(&it.machine).map(drop)
             }),
-            "machine.toml" => library::machine(word).map(drop),
+            "machine.toml" => find::machine(word).map(drop),
             "sweep.toml" => lab::sweep::Sweep::parse(word, text, lab::grounds::find).map(drop),
-            _ => library::kernel(word).map(drop),
+            _ => find::kernel(word).map(drop),
         };
         match read {
             Err(error) if !is_refused => self.is_fault(error.to_string()),

@@ -6,7 +6,7 @@
 use std::{fs, path::Path, process::Command};
 
 use lab::plan::{Plan, Request, Set};
-use lab::{embedded, grounds, library};
+use lab::{embedded, find, grounds};
 
 /// Checks that the names of a report's rows are among those that the run's plan lists. The words of `--rows` are
 /// checked against the plan's list, so a name that is missing there could not be selected.
@@ -43,7 +43,7 @@ const SCREEN: (usize, usize) = (100, 40);
 #[test]
 fn short_reports_are_as_they_were_and_fit_a_screen() {
     for name in SHORT {
-        let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
+        let experiment = find::experiment(name).unwrap_or_else(|error| panic!("{error}"));
         let scale = experiment.smoke_scale.expect("it has a golden report").to_string();
         let found = report(name, &scale, &experiment.smoke_set, &[]);
         let widest = found.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -75,7 +75,7 @@ fn report(experiment: &str, scale: &str, set: &[String], more: &[&str]) -> Strin
 #[test]
 fn reports_are_as_they_were_and_the_same_side_by_side() {
     for name in embedded::names("experiments") {
-        let experiment = library::experiment(name).unwrap_or_else(|error| panic!("{error}"));
+        let experiment = find::experiment(name).unwrap_or_else(|error| panic!("{error}"));
         let row = experiment.main_row.as_ref().unwrap_or_else(|| panic!("{name} has no `main_row`"));
         let Some(scale) = experiment.smoke_scale else { continue };
         let found = report(name, &scale.to_string(), &experiment.smoke_set, &["--all", "--jobs", "1"]);

@@ -5,6 +5,7 @@
 
 use lab::cgroup::Cgroup;
 use lab::computer::counters::{Counters, free_swap_pages};
+use lab::find;
 use lab::ground::{Ground, GroundOptions};
 use lab::grounds;
 use lab::grounds::system::host::HostSystem;
@@ -12,7 +13,6 @@ use lab::grounds::system::linux::LinuxSystem;
 use lab::grounds::system::linux::limit::Limit;
 use lab::grounds::system::linux::swap::SwapFile;
 use lab::job::{Failure, Inside, Job, Runnable};
-use lab::library;
 use lab::progress::Progress;
 use lab::scale::Scale;
 use lab::system::conformance;
@@ -49,7 +49,7 @@ fn is_empty(folder: &Path) -> bool {
 
 #[test]
 fn the_library_is_a_ground() {
-    let kernel = library::kernel("highwater").expect("an embedded kernel");
+    let kernel = find::kernel("highwater").expect("an embedded kernel");
     for (name, check) in conformance::suite() {
         println!("{name}");
         let folder = folder();
@@ -231,10 +231,10 @@ impl Workload for Talks {
 }
 
 fn job_on_the_library(folder: &Path, machine: &str, scale: &str) -> Job {
-    let machine = library::machine(machine).expect("an embedded machine");
+    let machine = find::machine(machine).expect("an embedded machine");
     Job {
         experiment: "talks".into(),
-        kernel: library::kernel("highwater").expect("an embedded kernel"),
+        kernel: find::kernel("highwater").expect("an embedded kernel"),
         params: Node { value: Value::Table(Vec::new()), ..machine.node.clone() },
         machine: Arc::new(machine),
         seed: 1,

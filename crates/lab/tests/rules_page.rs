@@ -3,7 +3,7 @@
 //! `HIGHWATER_BLESS=1 cargo test --package highwater-lab --test rules_page` writes the last column of the table.
 
 use engine::kernel::{Kernel, Origin, Setting};
-use lab::library;
+use lab::find;
 use lab::versions::{Version, released, version};
 use std::fs;
 use std::path::Path;
@@ -76,7 +76,7 @@ impl Rule {
 fn files() -> Vec<File> {
     let of = |has_generations| {
         let later = released(has_generations).into_iter().filter(|(version, _)| *version > FIRST);
-        later.map(move |(version, name)| File { version, has_generations, kernel: library::kernel(name).unwrap() })
+        later.map(move |(version, name)| File { version, has_generations, kernel: find::kernel(name).unwrap() })
     };
     let mut files: Vec<File> = of(false).chain(of(true)).collect();
     files.sort_by(|one, other| (one.version, &one.kernel.name).cmp(&(other.version, &other.kernel.name)));
@@ -138,7 +138,7 @@ fn each_rule_is_in_the_files_of_its_releases_and_in_no_other() {
 fn each_value_that_is_not_of_3_10_has_a_row() {
     let (page, files) = (page(), files());
     let rules: Vec<Rule> = page.lines().filter_map(|line| Rule::read(&cells(line))).collect();
-    let old = library::kernel("3.10-rc4-vanilla").unwrap();
+    let old = find::kernel("3.10-rc4-vanilla").unwrap();
     for file in &files {
         for (setting, old) in file.kernel.settings.iter().zip(&old.settings) {
             let path = format!("{}.{}", setting.section, setting.key);

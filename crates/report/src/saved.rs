@@ -1,7 +1,7 @@
 //! Reads reports that were saved as JSON, and joins them with other reports.
 
 use crate::table::{Column, Failed, Table, TableCell, TableRow};
-use figures::figure::{Better, Figure, Format};
+use figures::figure::{Better, Format, PublishedFigure};
 use figures::histogram::Buckets;
 use figures::histogram::Histogram;
 use figures::scale::Scale;
@@ -323,7 +323,7 @@ fn row_of(row: ReportRow, columns: &[Column], seeds: &[u64]) -> Result<TableRow,
             }
             None => (None, Vec::new()),
         };
-        let published = published.get(id).and_then(Value::as_f64).map(|value| Figure { value, percent: None });
+        let published = published.get(id).and_then(Value::as_f64).map(|value| PublishedFigure { value, percent: None });
         cells.push(TableCell { value, samples, published });
     }
     let format = format.unwrap_or_else(|| {

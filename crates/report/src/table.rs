@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Serialize};
 
 use catalogue::experiment::Published;
-use figures::figure::{Better, Figure, Format, Row, RowName};
+use figures::figure::{Better, Format, PublishedFigure, Row, RowName};
 use figures::histogram::Histogram;
 use figures::scale::Scale;
 use figures::statistics::{Estimate, coverage, percent};
@@ -123,7 +123,7 @@ pub struct TableCell {
     /// The figure of each seed.
     pub samples: Vec<Sample>,
     /// The figure that a posting or paper states for this row and kernel, if any.
-    pub published: Option<Figure>,
+    pub published: Option<PublishedFigure>,
 }
 
 impl TableRow {

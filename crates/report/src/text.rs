@@ -5,7 +5,7 @@ use super::grid::{self, Cell, Grid, Tone};
 use crate::grid::Look;
 use crate::show::Show;
 use crate::table::{Column, Table, TableCell, TableRow};
-use figures::figure::{Better, Figure};
+use figures::figure::{Better, PublishedFigure};
 use figures::statistics::Estimate;
 use figures::verdict::{Comparison, Verdict};
 
@@ -238,7 +238,7 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
         // Published percentages are relative to the published baseline, so they would mislead if it is not shown.
         let has_base = row.has_published_base();
         let figure = |(column, cell): (usize, &TableCell)| {
-            let Some(Figure { value, percent }) = cell.published else { return Cell::default() };
+            let Some(PublishedFigure { value, percent }) = cell.published else { return Cell::default() };
             let bracket = percent.filter(|_| has_base && column > 0);
             let bracket = bracket.map(|it| show.percent.of(row.format, &row.unit).printed(it));
             let bracket = bracket.map_or_else(String::new, |bracket| format!(" ({bracket})"));

@@ -9,7 +9,7 @@
 use serde::Serialize;
 
 use catalogue::difference::{Difference, differences};
-use catalogue::library;
+use catalogue::find;
 use figures::figure::Format;
 use figures::shift::Shift;
 use figures::verdict::{Comparison, Verdict};
@@ -203,7 +203,7 @@ impl Ablation {
     /// # Errors
     /// When a kernel is unknown or wrong, or when the kernels do not differ.
     pub fn new(from: &str, to: &str) -> Result<Self, Error> {
-        let differences = differences(&library::kernel(from)?, &library::kernel(to)?);
+        let differences = differences(&find::kernel(from)?, &find::kernel(to)?);
         if differences.is_empty() {
             let message = format!("no value differs between `{from}` and `{to}`: there is nothing to ablate");
             return Err(Error { place: None, message });

@@ -7,8 +7,8 @@
 //! measurements are left to `cargo bench`: misses, eviction, disks, several threads.
 
 use crate::plan::fold;
+use catalogue::find;
 use catalogue::ground::Ground;
-use catalogue::library;
 use figures::figure::Row;
 use figures::scale::Scale;
 use grounds::job::{Failure, Job};
@@ -94,12 +94,12 @@ fn rounds(count: u64) -> String {
 const KERNEL: &str = "3.10-rc4-vanilla";
 
 fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[Row; 2], Failure> {
-    let experiment = library::experiment("parallelio")?;
+    let experiment = find::experiment("parallelio")?;
     let workload = grounds::find(&experiment.workload).expect("the workload of an embedded experiment");
     let job = Job {
         experiment: experiment.name,
-        kernel: library::kernel(KERNEL)?,
-        machine: Arc::new(library::machine(&experiment.machine)?),
+        kernel: find::kernel(KERNEL)?,
+        machine: Arc::new(find::machine(&experiment.machine)?),
         params: experiment.params,
         seed,
         scale,

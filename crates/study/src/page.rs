@@ -3,7 +3,7 @@
 use crate::plan::{Plan, Results};
 use catalogue::difference::{Difference, differences};
 use catalogue::experiment::Picture;
-use catalogue::hardware::Machine;
+use catalogue::hardware::Hardware;
 use engine::kernel::Kernel;
 use figures::profile;
 use figures::profile::{ColumnProfile, RunProfile, View};
@@ -24,7 +24,7 @@ const DIFFERENCES_OPEN: usize = 40;
 #[must_use]
 pub fn page(found: &[(Plan, Results)], show: Show, command: &str) -> Page {
     let mut sections = Vec::new();
-    let mut machines: Vec<&Machine> = Vec::new();
+    let mut machines: Vec<&Hardware> = Vec::new();
     for (plan, results) in found {
         let of = (found.len() > 1).then(|| plan.experiment.name.clone());
         sections.extend(of_plan(plan, results, show).into_iter().map(|section| Section { of: of.clone(), ..section }));
@@ -205,7 +205,7 @@ pub fn head(words: &[&str]) -> Vec<Cell> {
 
 /// Returns a part of a page, shown folded, that lists every value of a machine and the origin of each value.
 #[must_use]
-pub fn machine(machine: &Machine) -> Part {
+pub fn machine(machine: &Hardware) -> Part {
     let about = if machine.about.is_empty() { String::new() } else { format!(": {}", machine.about) };
     let caption = format!("{}{about}", machine.name);
     Part::folded(caption, values(&machine.node))
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn differences_come_with_their_sources() {
-        let kernels = ["3.10-rc4-vanilla", "mm1-mmotm-20130606"].map(|name| catalogue::library::kernel(name).unwrap());
+        let kernels = ["3.10-rc4-vanilla", "mm1-mmotm-20130606"].map(|name| catalogue::find::kernel(name).unwrap());
         let section = differences_of(&[("old", &kernels[0]), ("new", &kernels[1]), ("again", &kernels[1])]).unwrap();
         let [Part::Heading(caption), Part::Table { grid, .. }] = &section.parts[..] else { panic!("{section:?}") };
         assert!(caption.starts_with("old to new: "), "{caption}");
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn what_separates_kernels_of_several_experiments_stands_once() {
         let kernels = ["3.10-rc4-vanilla", "mm1-mmotm-20130606", "highwater"];
-        let kernels = kernels.map(|name| catalogue::library::kernel(name).unwrap());
+        let kernels = kernels.map(|name| catalogue::find::kernel(name).unwrap());
         let pair = |n: usize| vec![("old", &kernels[0]), ("new", &kernels[n])];
         let captions = |all: &[(&str, Kernels<'_>)]| {
             let parts = differences_of_all(all).unwrap().parts;
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn every_value_of_a_machine_has_its_origin() {
-        let found = catalogue::library::machine("parallelio-8g").unwrap();
+        let found = catalogue::find::machine("parallelio-8g").unwrap();
         let Part::Table { grid, .. } = machine(&found) else { panic!("no table") };
         let of = |key: &str| grid.lines.iter().find(|line| line.first().is_some_and(|cell| cell.text == key)).cloned();
         assert!(of("count").is_some_and(|line| line[1].text.starts_with("8 (")), "{:?}", of("count"));

@@ -17,10 +17,10 @@ use placed::Error;
 use crate::ranking;
 use crate::store::Store;
 use catalogue::experiment::{Experiment, Picture};
+use catalogue::find;
 use catalogue::ground::{Ground, GroundOptions};
 use catalogue::group;
-use catalogue::hardware::Machine;
-use catalogue::library;
+use catalogue::hardware::Hardware;
 pub use column::quoted;
 use column::{column, number, replay};
 use figures::curves::RunCurves;
@@ -101,7 +101,7 @@ pub struct Plan {
     /// The factor by which memory, swap, files and disk bandwidth are multiplied.
     pub scale: Scale,
     workload: &'static dyn Runnable,
-    machine: Arc<Machine>,
+    machine: Arc<Hardware>,
     /// The control groups that the command line adds or changes.
     groups: Vec<group::Asked>,
     place: GroundOptions,
@@ -219,7 +219,7 @@ impl Plan {
     /// # Errors
     /// When something in the request is unknown or wrong. The message names the first such item.
     pub fn new(request: &Request, find: impl Fn(&str) -> Option<&'static dyn Runnable>) -> Result<Self, Error> {
-        let experiment = library::experiment(&request.experiment)?;
+        let experiment = find::experiment(&request.experiment)?;
         let fitting: Vec<String> = match request.kernels.is_empty() {
             true => request
                 .grounds
@@ -236,7 +236,7 @@ impl Plan {
         sets::check_owners(request, &experiment, &plain[0], workload)?;
         let of_kernels = request.set.iter().filter(|set| set.is_of_kernel());
         let words = of_kernels.fold(words.iter().chain(&request.more_kernels).cloned().collect(), with_each);
-        let kernels = library::kernels(words.iter().map(String::as_str))?;
+        let kernels = find::kernels(words.iter().map(String::as_str))?;
         let named = |(kernel, word): (Kernel, String)| {
             let refused = |error: Error| Error { message: format!("kernel `{word}`: {}", error.message), ..error };
             kernel.choices.check().map_err(refused)?;
@@ -429,7 +429,7 @@ impl Plan {
 
     /// Returns the machine of the first column.
     #[must_use]
-    pub fn machine(&self) -> &Machine {
+    pub fn machine(&self) -> &Hardware {
         &self.machine
     }
 
@@ -613,7 +613,7 @@ mod tests {
     }
 
     fn plan(request: &Request, words: &[&str]) -> Result<Plan, Error> {
-        let machine = library::machine("parallelio-8g").unwrap();
+        let machine = find::machine("parallelio-8g").unwrap();
         let kernel = |(index, word): (usize, &&str)| {
             let text = format!("[lru]\nbatch = {}\n", 10 + index);
             let none = |_: &str| Err(String::new());
@@ -621,7 +621,7 @@ mod tests {
             NamedKernel { word: (*word).to_owned(), kernel }
         };
         let kernels: Vec<NamedKernel> = words.iter().enumerate().map(kernel).collect();
-        let experiment = library::experiment("parallelio").unwrap();
+        let experiment = find::experiment("parallelio").unwrap();
         let mut setup = setup(machine, &experiment);
         setup.machine_word = request.machine.clone().unwrap_or(setup.machine_word);
         Plan::of(request, experiment, &kernels, &[setup], &Echo)
@@ -652,7 +652,7 @@ mod tests {
         assert!(plan.columns.iter().all(|column| column.set.is_empty()));
     }
 
-    fn setup(machine: Machine, experiment: &Experiment) -> Setup {
+    fn setup(machine: Hardware, experiment: &Experiment) -> Setup {
         Setup {
             machine: Arc::new(machine),
             machine_word: experiment.machine.clone(),
@@ -670,7 +670,7 @@ mod tests {
         };
         let sets = [set("machine.cpu.count", &["2", "4"]), set("params.sweeps", &["3"])];
         let request = Request { experiment: "parallelio".into(), set: sets[..1].to_vec(), ..Request::default() };
-        let experiment = library::experiment("parallelio").unwrap();
+        let experiment = find::experiment("parallelio").unwrap();
         let setups = Setup::all(&request, &experiment).unwrap();
         assert_eq!(setups.iter().map(|it| it.machine.cpu.count.value).collect::<Vec<_>>(), [2, 4]);
         assert_eq!(setups[1].machine_word, "parallelio-8g+cpu.count=4");
@@ -694,8 +694,8 @@ mod tests {
         let words = with_each(vec!["highwater".into()], &set("lru.batch", &["1", "14"]));
         let words = with_each(words, &set("lru.swappiness", &["0"]));
         assert_eq!(words[0], "highwater+lru.batch=1+lru.swappiness=0");
-        let named = NamedKernel { word: words[0].clone(), kernel: library::kernel(&words[0]).unwrap() };
-        let setup = setup(library::machine("parallelio-8g").unwrap(), &library::experiment("parallelio").unwrap());
+        let named = NamedKernel { word: words[0].clone(), kernel: find::kernel(&words[0]).unwrap() };
+        let setup = setup(find::machine("parallelio-8g").unwrap(), &find::experiment("parallelio").unwrap());
         let subject = Subject {
             named: &named,
             setup: &setup,

@@ -11,7 +11,7 @@ use std::{
 use crate::plan::fold;
 use crate::store::{Identity, StoredRun, file};
 use catalogue::ground::Ground;
-use catalogue::{embedded, library};
+use catalogue::{embedded, find};
 use figures::csv_error::io_error;
 use figures::figure::Row;
 use figures::scale::Scale;
@@ -106,7 +106,7 @@ fn table(experiment: &str, machine: &str, scale: &str, runs: &[&StoredRun]) -> T
         columns[at].1.push((identity.seed, outcome));
     }
     let kernels = if embedded::names("experiments").any(|known| known == experiment) {
-        library::experiment(experiment).map_or_else(|_| Vec::new(), |experiment| experiment.kernels)
+        find::experiment(experiment).map_or_else(|_| Vec::new(), |experiment| experiment.kernels)
     } else {
         Vec::new()
     };

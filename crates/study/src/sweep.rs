@@ -23,7 +23,7 @@ use crate::runner;
 use crate::runner::Watch;
 use crate::store::{Identity, Key, Store, StoredRun};
 use catalogue::difference::plain;
-use catalogue::library;
+use catalogue::find;
 use figures::figure::RowName;
 use figures::scale::Scale;
 use grounds::job::{Failure, Outcome, Runnable};
@@ -136,7 +136,7 @@ impl Sweep {
         let node = Node::parse(file, text)?;
         node.only(&KEYS)?;
         let folder = Path::new(file).parent().unwrap_or(Path::new(""));
-        let from_folder = |word: Word| match library::is_file(&word.text) {
+        let from_folder = |word: Word| match find::is_file(&word.text) {
             true => Word { text: folder.join(&word.text).display().to_string(), ..word },
             false => word,
         };
@@ -150,9 +150,9 @@ impl Sweep {
                 "expected `experiments = [\"…\"]`, with a name of `highwater list` or a file",
             ));
         }
-        check(&experiments, |word| library::experiment(word).map(drop))?;
-        check(&kernels, |word| library::kernel(word).map(drop))?;
-        check(&machines, |word| library::machine(word).map(drop))?;
+        check(&experiments, |word| find::experiment(word).map(drop))?;
+        check(&kernels, |word| find::kernel(word).map(drop))?;
+        check(&machines, |word| find::machine(word).map(drop))?;
         let scales = words(&node, "scales")?;
         let scales = scales.iter().map(|Word { text, place }| {
             text.parse::<Scale>().map(Some).map_err(|message| Error::at(place, format!("`scales`: {message}")))
@@ -183,7 +183,7 @@ impl Sweep {
                         runs,
                         ..Request::default()
                     };
-                    let own = || -> Result<usize, Error> { Ok(library::experiment(&experiment.text)?.kernels.len()) };
+                    let own = || -> Result<usize, Error> { Ok(find::experiment(&experiment.text)?.kernels.len()) };
                     let compared = if kernels.is_empty() { own()? } else { kernels.len() };
                     combinations = combinations.saturating_add((compared as u64).saturating_mul(values));
                     check_size(&node, combinations, runs)?;

@@ -519,18 +519,18 @@ fn spread_text([median, low, high]: Spread) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catalogue::library;
+    use catalogue::find;
 
     #[test]
     fn every_load_is_an_experiment_and_ends_by_operations() {
         for load in &suite().loads {
-            assert!(library::experiment(&load.experiment).is_ok(), "{}", load.name);
+            assert!(find::experiment(&load.experiment).is_ok(), "{}", load.name);
             // The number of operations in these experiments follows from their sizes, so they always end.
             let always_ends = ["hotset", "exits", "compile"].contains(&load.experiment.as_str());
             assert!(always_ends || load.set.iter().any(|set| set.starts_with("params.operations=")), "{}", load.name);
             assert!(load.set.iter().all(|set| set.contains('=')), "{}", load.name);
         }
-        assert!(library::machine(MACHINE).is_ok());
+        assert!(find::machine(MACHINE).is_ok());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::bars::Bars;
 use crate::plan;
 use crate::plan::{JobFailure, Plan, Request, Set, fold};
 use catalogue::experiment::{Experiment, Variant};
-use catalogue::library;
+use catalogue::find;
 use grounds::job::Runnable;
 use report::plot::memory::VariantMemory;
 use report::{Column, Table, TableCell, TableRow, rows};
@@ -41,7 +41,7 @@ impl VariantPlan {
 
 /// The results of the unchanged experiment, or of a variant.
 #[derive(Clone, Debug)]
-struct Found {
+struct VariantResults {
     name: String,
     table: Table,
     /// For each column of `table`, the index of the same column in the table of the unchanged experiment.
@@ -71,7 +71,7 @@ impl Variants {
         only: &[String],
         find: impl Fn(&str) -> Option<&'static dyn Runnable>,
     ) -> Result<Self, Error> {
-        let experiment = library::experiment(&request.experiment)?;
+        let experiment = find::experiment(&request.experiment)?;
         let wrong = |message: String| Error { place: None, message };
         if experiment.variants.is_empty() {
             return Err(wrong(format!("{}: the experiment has no [[variant]]", experiment.file)));
@@ -145,7 +145,7 @@ impl Variants {
                 runs[columns[number]] = Some(run);
             }
             memory.push(VariantMemory { name: name.clone(), runs });
-            found.push(Found { name: name.clone(), table: results.table, columns: columns.clone() });
+            found.push(VariantResults { name: name.clone(), table: results.table, columns: columns.clone() });
         }
         (side_by_side(&found, &self.rows), memory, failures)
     }
@@ -158,7 +158,7 @@ impl Variants {
 /// When the experiment is unknown or wrong, when `word` names no variant or several, when the variant applies to none
 /// of the request's kernels, or when it sets a key to which the request gives several values.
 pub fn named(request: &Request, word: &str) -> Result<Request, Error> {
-    let experiment = library::experiment(&request.experiment)?;
+    let experiment = find::experiment(&request.experiment)?;
     let variant = experiment.variant(word)?;
     let told = |message: String| Error { place: None, message: format!("variant `{}`: {message}", variant.name) };
     let found = of_variant(request, &experiment, variant).map_err(|error| told(error.to_string()))?;
@@ -191,7 +191,7 @@ fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> 
         for words in [&mut kernels, &mut more_kernels] {
             let mut kept = Vec::new();
             for word in std::mem::take(words) {
-                if is_about(variant, &library::kernel(&word)?.name) {
+                if is_about(variant, &find::kernel(&word)?.name) {
                     kept.push(word);
                 }
             }
@@ -207,9 +207,9 @@ fn of_variant(request: &Request, experiment: &Experiment, variant: &Variant) -> 
 
 /// Joins the tables of `found` into one table. The first table is that of the unchanged experiment. Each row that
 /// `wanted` names becomes a block with a line for each table in `found`.
-fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
+fn side_by_side(found: &[VariantResults], wanted: &[String]) -> Table {
     let plain = &found[0].table;
-    let line = |Found { name: variant, table, columns }: &Found, name: &str| -> Option<TableRow> {
+    let line = |VariantResults { name: variant, table, columns }: &VariantResults, name: &str| -> Option<TableRow> {
         let row = table.rows.iter().find(|row| row.name == name)?;
         let mut cells = vec![TableCell::default(); plain.columns.len()];
         for (number, cell) in columns.iter().zip(&row.cells) {
@@ -223,7 +223,7 @@ fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
     let names = wanted_names(found, wanted);
     let rows = names.iter().flat_map(|name| found.iter().filter_map(move |found| line(found, name)));
     // A column's head shows only failures of the unchanged experiment. A variant's failures are listed below the table.
-    let note = |Found { name, table, .. }: &Found| -> Vec<String> {
+    let note = |VariantResults { name, table, .. }: &VariantResults| -> Vec<String> {
         let told = |column: &Column| Some(format!("{name}: {} {}", column.id, column.failure()?));
         table.columns.iter().filter_map(told).collect()
     };
@@ -239,7 +239,7 @@ fn side_by_side(found: &[Found], wanted: &[String]) -> Table {
 
 /// Returns the names of the rows that the words in `wanted` match, in the order of the words. A word that is the whole
 /// name of a row matches only this row.
-fn wanted_names<'t>(found: &'t [Found], wanted: &[String]) -> Vec<&'t str> {
+fn wanted_names<'t>(found: &'t [VariantResults], wanted: &[String]) -> Vec<&'t str> {
     let all = || found.iter().flat_map(|found| &found.table.rows).map(|row| row.name.as_str());
     let mut names: Vec<&str> = Vec::new();
     for word in wanted {
@@ -258,11 +258,11 @@ mod tests {
     use report::samples::{head, ops};
 
     /// Returns a result with a column for each number in `columns`: 0 stands for kernel x, 1 for kernel y.
-    fn found(name: &str, columns: &[usize], value: f64) -> Found {
+    fn found(name: &str, columns: &[usize], value: f64) -> VariantResults {
         let kernels: Vec<&str> = columns.iter().map(|column| ["x", "y"][*column]).collect();
         let runs = columns.iter().map(|column| vec![vec![ops("Ops a", value), ops("Ops b", value + *column as f64)]]);
         let table = Table::of_runs(head(&kernels, 1), &runs.collect::<Vec<_>>(), None);
-        Found { name: name.to_owned(), table, columns: columns.to_vec() }
+        VariantResults { name: name.to_owned(), table, columns: columns.to_vec() }
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
             key: key.into(),
             values: values.iter().map(|value| (*value).to_owned()).collect(),
         };
-        let experiment = library::experiment("simon").unwrap();
+        let experiment = find::experiment("simon").unwrap();
         let asked =
             |values: &[&str]| Request { set: vec![set("a", values), set("b", &["2", "3"])], ..Request::default() };
         let variant = Variant { name: "v".into(), kernels: Vec::new(), set: [("a".to_owned(), "7".to_owned())].into() };

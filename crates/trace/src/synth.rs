@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 /// Order in which a pattern accesses its set of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Order {
+pub enum Sequence {
     /// The pages are chosen at random; the page of rank r with a probability proportional to r^-theta. The most
     /// frequent pages do not lie side by side.
     Zipf {
@@ -45,7 +45,7 @@ pub enum Order {
     },
 }
 
-impl Order {
+impl Sequence {
     /// All orders, by the names of their patterns, with the usual values.
     const ALL: [(&str, Self); 6] = [
         ("zipf", Self::Zipf { theta: 1.0 }),
@@ -72,9 +72,9 @@ impl Order {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
     /// The order in which the pattern accesses its pages.
-    pub order: Order,
-    /// Number of pages (or objects) in the set that the pattern accesses; 0 if it has no set ([`Order::Scan`],
-    /// [`Order::Twice`], [`Order::Recent`]).
+    pub order: Sequence,
+    /// Number of pages (or objects) in the set that the pattern accesses; 0 if it has no set ([`Sequence::Scan`],
+    /// [`Sequence::Twice`], [`Sequence::Recent`]).
     pub pages: u64,
     /// Relative frequency of the pattern: with weight 3, its requests come three times as often as those of a pattern
     /// with weight 1.
@@ -96,7 +96,7 @@ const PAGES_MAX: u64 = 1 << 40;
 /// Largest set from which pages are drawn at random, in pages. For a larger set, a random number of 64 bits would be
 /// too coarse for Zipf's law.
 const DRAWN_MAX: u64 = 1 << 36;
-/// Largest mean distance of [`Order::Recent`], which remembers 64 times as many requests, with 8 bytes each.
+/// Largest mean distance of [`Sequence::Recent`], which remembers 64 times as many requests, with 8 bytes each.
 const RECENT_MAX: u64 = 1 << 20;
 const WEIGHT_MAX: u64 = 1_000_000;
 
@@ -105,8 +105,8 @@ impl FromStr for Pattern {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let known = Order::ALL.into_iter().find(|known| known.0 == name);
-        let names = || Order::ALL.map(|known| known.0).join(", ");
+        let known = Sequence::ALL.into_iter().find(|known| known.0 == name);
+        let names = || Sequence::ALL.map(|known| known.0).join(", ");
         let (_, order) = known.ok_or_else(|| format!("`{name}` is no pattern: expected one of {}", names()))?;
         let (pages, shift_every, shift_by) = (0, 0, 0);
         let mut pattern = Self { order, pages, weight: 1, reads: 1.0, len: 1, shift_every, shift_by };
@@ -135,17 +135,17 @@ impl Pattern {
             "shift-by" => self.shift_by = number(value)?,
             "reads" => self.reads = share().ok_or("expected a share from 0 to 1")?,
             "after" => match &mut self.order {
-                Order::Twice { after, .. } | Order::Recent { after, .. } => *after = number(value)?,
+                Sequence::Twice { after, .. } | Sequence::Recent { after, .. } => *after = number(value)?,
                 _ => return Err("only twice and recent have it".to_owned()),
             },
             "again" => match &mut self.order {
-                Order::Twice { again, .. } | Order::Recent { again, .. } => {
+                Sequence::Twice { again, .. } | Sequence::Recent { again, .. } => {
                     *again = share().ok_or("expected a share from 0 to 1")?;
                 }
                 _ => return Err("only twice and recent have it".to_owned()),
             },
             "theta" => match &mut self.order {
-                Order::Zipf { theta } => {
+                Sequence::Zipf { theta } => {
                     let given = value.parse::<f64>().ok().filter(|theta| *theta > 0.0 && *theta <= 10.0);
                     *theta = given.ok_or("expected a number above 0 and at most 10")?;
                 }
@@ -160,7 +160,7 @@ impl Pattern {
     }
 
     fn check(&self) -> Result<(), String> {
-        let is_drawn = matches!(self.order, Order::Zipf { .. } | Order::Uniform);
+        let is_drawn = matches!(self.order, Sequence::Zipf { .. } | Sequence::Uniform);
         let limits = [
             ("weight", self.weight, 1, WEIGHT_MAX),
             // An access has at most 4 GiB.
@@ -171,8 +171,8 @@ impl Pattern {
                 return Err(format!("{name} {value}: expected {least} to {most}"));
             }
         }
-        let most = if matches!(self.order, Order::Recent { .. }) { RECENT_MAX } else { PAGES_MAX };
-        if let Order::Twice { after, .. } | Order::Recent { after, .. } = self.order
+        let most = if matches!(self.order, Sequence::Recent { .. }) { RECENT_MAX } else { PAGES_MAX };
+        if let Sequence::Twice { after, .. } | Sequence::Recent { after, .. } = self.order
             && !(1..=most).contains(&after)
         {
             let name = self.order.name();
@@ -215,10 +215,10 @@ impl fmt::Display for Pattern {
         if self.order.has_set() {
             keys.push(format!("pages={}", self.pages));
         }
-        if let Order::Zipf { theta } = self.order {
+        if let Sequence::Zipf { theta } = self.order {
             keys.push(format!("theta={theta}"));
         }
-        if let Order::Twice { after, again } | Order::Recent { after, again } = self.order {
+        if let Sequence::Twice { after, again } | Sequence::Recent { after, again } = self.order {
             keys.extend([format!("after={after}"), format!("again={again}")]);
         }
         let others = [
@@ -303,12 +303,12 @@ struct State {
     reads_of_65536: u32,
     /// Number of blocks that a pattern without a set has accessed so far.
     new: u64,
-    /// The blocks of the last requests of [`Order::Recent`], as a ring; for [`Order::Twice`], the block that comes next if
+    /// The blocks of the last requests of [`Sequence::Recent`], as a ring; for [`Sequence::Twice`], the block that comes next if
     /// it is no new one.
     last: Vec<u64>,
 }
 
-/// Number of mean distances after which [`Order::Recent`] forgets a request. A longer distance has a probability of
+/// Number of mean distances after which [`Sequence::Recent`] forgets a request. A longer distance has a probability of
 /// 10^-28.
 const FORGOTTEN: u64 = 64;
 
@@ -316,9 +316,9 @@ impl State {
     fn new(pattern: Pattern, rng: Rng) -> Self {
         let blocks = pattern.pages / pattern.len;
         let chooser = match pattern.order {
-            Order::Zipf { theta } => Some(Chooser::new(Distribution::Zipf, theta, blocks)),
-            Order::Uniform => Some(Chooser::new(Distribution::Uniform, 0.0, blocks)),
-            Order::Scan | Order::Loop | Order::Twice { .. } | Order::Recent { .. } => None,
+            Sequence::Zipf { theta } => Some(Chooser::new(Distribution::Zipf, theta, blocks)),
+            Sequence::Uniform => Some(Chooser::new(Distribution::Uniform, 0.0, blocks)),
+            Sequence::Scan | Sequence::Loop | Sequence::Twice { .. } | Sequence::Recent { .. } => None,
         };
         let reads_of_65536 = (pattern.reads * 65536.0).round() as u32;
         Self { pattern, chooser, rng, made: 0, reads_of_65536, new: 0, last: Vec::new() }
@@ -329,9 +329,9 @@ impl State {
         let Pattern { pages, len, shift_every, shift_by, .. } = self.pattern;
         let block = match (&self.chooser, self.pattern.order) {
             (Some(chooser), _) => chooser.next(&mut self.rng),
-            (None, Order::Twice { after, again }) => self.twice(after, again),
-            (None, Order::Recent { after, again }) => self.recent(after, again),
-            (None, Order::Scan) => self.made,
+            (None, Sequence::Twice { after, again }) => self.twice(after, again),
+            (None, Sequence::Recent { after, again }) => self.recent(after, again),
+            (None, Sequence::Scan) => self.made,
             (None, _) => self.made % (pages / len),
         };
         let moved = self.made.checked_div(shift_every).unwrap_or(0) * shift_by;

@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn the_fitted_time_of_an_operation_is_the_inverse_of_the_printed_rate() {
-        let experiment = catalogue::library::experiment("parallelio").unwrap();
+        let experiment = catalogue::find::experiment("parallelio").unwrap();
         let params: Params = experiment.params.read().unwrap();
         let printed = experiment.published.unwrap().figure("Ops", "Ops memcachetest-0M", "3.10-rc4-vanilla").unwrap();
         assert_eq!(params.operation_ns.from, sim::Origin::Fitted);

@@ -7,7 +7,7 @@ use toml::{Table as Keys, Value};
 
 use super::{
     Results,
-    run::{Figures, Run},
+    run::{Figures, Simulation},
     table::Columns,
     targets,
 };
@@ -57,13 +57,13 @@ pub struct FiguresTable {
     /// Names of the kernels, which are the columns.
     pub kernels: Vec<String>,
     /// The figures that the table shows, one in each line.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<TableFigure>,
 }
 
 /// A figure in a table: a row of the report, and its conversion.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub struct TableFigure {
     /// Name of the row in the report.
     pub row: String,
     /// Name that the table shows for the figure; none if it is the name of the report's row.
@@ -127,7 +127,7 @@ pub struct Line {
 /// The source of the figures in one line of a [`RunsTable`].
 pub enum Source {
     /// Simulations that differ only in their seeds.
-    Runs(Vec<Run>),
+    Runs(Vec<Simulation>),
     /// Published figures: those that the posting states for the kernel with this name.
     Print(String),
 }
@@ -212,7 +212,7 @@ fn change(value: &mut Value, by: &Value) -> Result<(), String> {
 
 impl Table {
     /// Returns the simulations that the table needs, with a title for each.
-    pub fn runs(&self, plan: &Plan) -> Result<Vec<(String, Run)>, String> {
+    pub fn runs(&self, plan: &Plan) -> Result<Vec<(String, Simulation)>, String> {
         Ok(match self {
             Self::Targets(Targets { seeds }) => grid(&targets::KERNELS, *seeds),
             Self::Figures(table) => grid(&table.kernels, table.seeds),
@@ -239,18 +239,18 @@ impl Table {
 }
 
 /// Returns a run for each unchanged kernel with each seed from 1 to `seeds`, with a title for each run.
-fn grid(kernels: &[impl AsRef<str>], seeds: u64) -> Vec<(String, Run)> {
+fn grid(kernels: &[impl AsRef<str>], seeds: u64) -> Vec<(String, Simulation)> {
     let runs = kernels.iter().flat_map(|kernel| (1..=seeds).map(move |seed| plain(kernel.as_ref(), seed)));
     runs.map(|run| (format!("{} seed {}", run.kernel, run.seed), run)).collect()
 }
 
 /// Returns the run of an unchanged kernel on the experiment's machine.
-pub fn plain(kernel: &str, seed: u64) -> Run {
-    Run { kernel: kernel.into(), kernel_file: None, machine_file: None, seed }
+pub fn plain(kernel: &str, seed: u64) -> Simulation {
+    Simulation { kernel: kernel.into(), kernel_file: None, machine_file: None, seed }
 }
 
-impl Figure {
-    /// Returns the value of this figure, in the unit that [`Figure::suffix`] returns.
+impl TableFigure {
+    /// Returns the value of this figure, in the unit that [`TableFigure::suffix`] returns.
     pub fn of(&self, figures: &Figures) -> f64 {
         let value = figures.of(&self.row) - self.less.as_ref().map_or(0.0, |row| figures.of(row));
         let whole = self.percent_of.as_ref().map_or(1.0, |row| figures.of(row) / 100.0);
@@ -286,14 +286,14 @@ impl RunsTable {
         if row.print {
             return Ok(Line { label: row.label.clone(), source: Source::Print(kernel.clone()) });
         }
-        let run = Run {
+        let run = Simulation {
             kernel: kernel.clone(),
             kernel_file: Plan::kernel_file(kernel, row)?,
             machine_file: plan.machine_file(row)?,
             seed: 1,
         };
         let seeds = if row.seeds.is_empty() { &[1] } else { row.seeds.as_slice() };
-        let runs = seeds.iter().map(|&seed| Run { seed, ..run.clone() }).collect();
+        let runs = seeds.iter().map(|&seed| Simulation { seed, ..run.clone() }).collect();
         Ok(Line { label: row.label.clone(), source: Source::Runs(runs) })
     }
 }
@@ -315,7 +315,7 @@ queue = { depth = { value = 4096, from = \"fitted\" }, elevator = { name = \"cfq
         Plan::parse(&format!("{head}rows = [{rows}]\n"), MACHINE).unwrap()
     }
 
-    fn runs(rows: &str) -> Vec<(String, Run)> {
+    fn runs(rows: &str) -> Vec<(String, Simulation)> {
         let plan = plan(rows);
         plan.tables["a"].runs(&plan).unwrap()
     }
@@ -371,7 +371,7 @@ queue = { depth = { value = 4096, from = \"fitted\" }, elevator = { name = \"cfq
     fn a_figure_is_a_row_and_what_is_done_to_it() {
         let figures: Figures =
             [("out", 30.0), ("in", 10.0), ("list", 40.0)].map(|(row, v)| (row.into(), v)).into_iter().collect();
-        let of = |text: &str| toml::from_str::<Figure>(text).unwrap().of(&figures);
+        let of = |text: &str| toml::from_str::<TableFigure>(text).unwrap().of(&figures);
         assert_eq!(of("row = 'out'"), 30.0);
         assert_eq!(of("row = 'out'\nless = 'in'\npercent_of = 'list'"), 50.0);
         assert_eq!(of("row = 'out'\nper = 10"), 3.0);

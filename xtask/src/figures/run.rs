@@ -15,7 +15,7 @@ use crate::{highwater, shown};
 
 /// One simulation: a kernel, a machine and a seed.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Run {
+pub struct Simulation {
     /// Name of the kernel. If the run has a kernel file, this is the name of the kernel on which the file is based.
     pub kernel: String,
     /// Text of the kernel file, if the kernel is changed.
@@ -80,7 +80,7 @@ pub fn printed(text: &str) -> Result<BTreeMap<String, Figures>, String> {
 
 /// Returns the figures of all `runs`, which are given with their titles. Runs that this program has not done yet are
 /// done now, some in parallel.
-pub fn all(root: &Path, runs: &BTreeMap<Run, String>) -> Result<BTreeMap<Run, Figures>, String> {
+pub fn all(root: &Path, runs: &BTreeMap<Simulation, String>) -> Result<BTreeMap<Simulation, Figures>, String> {
     let program = highwater()?;
     let bytes = fs::read(&program).map_err(|error| format!("{}: {error}", program.display()))?;
     let target = program.parent().and_then(Path::parent).expect("the program lies in release/ of the target folder");
@@ -117,7 +117,7 @@ pub fn all(root: &Path, runs: &BTreeMap<Run, String>) -> Result<BTreeMap<Run, Fi
 
 /// Returns the figures of one run, from its stored report if there is one. Otherwise does the run and stores its
 /// report.
-fn one(root: &Path, program: &Path, folder: &Path, run: &Run) -> Result<Figures, String> {
+fn one(root: &Path, program: &Path, folder: &Path, run: &Simulation) -> Result<Figures, String> {
     let folder = folder.join(hashed(run));
     let told = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let report = folder.join("report.json");

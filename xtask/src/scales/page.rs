@@ -121,15 +121,17 @@ fn line(cells: impl IntoIterator<Item = impl AsRef<str>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scales::record::Found;
+    use crate::scales::record::MainFigure;
 
     #[test]
     fn tables_tell_changes_failures_and_known_reasons() {
         let experiment = Experiment { name: "e".into(), kernels: vec!["base".into()], main_row: "Ops x-".into() };
         let mut record = Record::default();
         let mut note = |kernel: &str, scale: &str, value: f64| {
-            record
-                .note(Case::new("e", kernel, scale, 1), Ok(Found { value, unit: "s".into(), is_higher_better: false }));
+            record.note(
+                Case::new("e", kernel, scale, 1),
+                Ok(MainFigure { value, unit: "s".into(), is_higher_better: false }),
+            );
         };
         for (kernel, small, full) in [("base", 100.0, 100.0), ("k1", 50.0, 99.9), ("k2", 200.0, 50.0)] {
             note(kernel, "1/16", small);

@@ -60,7 +60,7 @@ impl fmt::Display for Case {
 
 /// The figure of a run's main row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct MainFigure {
     /// The value of the main row, in the unit that the field `unit` names.
     pub value: f64,
     /// Unit of the value.
@@ -69,13 +69,13 @@ pub struct Found {
     pub is_higher_better: bool,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for MainFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.value, self.unit)
     }
 }
 
-impl Found {
+impl MainFigure {
     /// Returns the figure that the report of one run has in the row `main_row`. A `main_row` that ends with `-` stands
     /// for the last row whose name begins with it, as in an experiment's file. docs/json.md describes reports.
     ///
@@ -98,7 +98,7 @@ impl Found {
 
 /// The outcome of each run: the value of the experiment's main row, or the reason why the run failed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Record(BTreeMap<Case, Result<Found, String>>);
+pub struct Record(BTreeMap<Case, Result<MainFigure, String>>);
 
 impl Record {
     /// Returns the record in a file; an empty record if there is no file.
@@ -120,7 +120,7 @@ impl Record {
         lines.enumerate().map(parsed).collect::<Result<_, _>>().map(Self)
     }
 
-    fn parse_line(line: &str) -> Option<(Case, Result<Found, String>)> {
+    fn parse_line(line: &str) -> Option<(Case, Result<MainFigure, String>)> {
         // The reason for a failure is the last field, since it may contain commas.
         let mut fields = line.splitn(8, ',');
         let mut next = || fields.next();
@@ -135,7 +135,7 @@ impl Record {
             "lower" => false,
             _ => return None,
         };
-        Some((case, Ok(Found { value: value.parse().ok()?, unit: unit.to_owned(), is_higher_better })))
+        Some((case, Ok(MainFigure { value: value.parse().ok()?, unit: unit.to_owned(), is_higher_better })))
     }
 
     /// Writes the record to a file.
@@ -144,10 +144,10 @@ impl Record {
     }
 
     fn text(&self) -> String {
-        let line = |(case, found): (&Case, &Result<Found, String>)| {
+        let line = |(case, found): (&Case, &Result<MainFigure, String>)| {
             let Case { experiment, kernel, scale, seed } = case;
             let found = match found {
-                Ok(Found { value, unit, is_higher_better }) => {
+                Ok(MainFigure { value, unit, is_higher_better }) => {
                     format!("{value},{unit},{},", if *is_higher_better { "higher" } else { "lower" })
                 }
                 Err(why) => format!(",,,{}", why.replace('\n', " ")),
@@ -158,7 +158,7 @@ impl Record {
     }
 
     /// Adds the outcome of a run to the record.
-    pub fn note(&mut self, case: Case, found: Result<Found, String>) {
+    pub fn note(&mut self, case: Case, found: Result<MainFigure, String>) {
         self.0.insert(case, found);
     }
 
@@ -173,18 +173,18 @@ impl Record {
     }
 
     /// Returns the outcome of the run `case`; `None` if the record does not have this run.
-    pub fn of(&self, case: &Case) -> Option<&Result<Found, String>> {
+    pub fn of(&self, case: &Case) -> Option<&Result<MainFigure, String>> {
         self.0.get(case)
     }
 
     /// Returns all runs with their outcomes.
-    pub fn lines(&self) -> impl Iterator<Item = (&Case, &Result<Found, String>)> {
+    pub fn lines(&self) -> impl Iterator<Item = (&Case, &Result<MainFigure, String>)> {
         self.0.iter()
     }
 
     /// Returns the figures of all successful runs of one experiment with one kernel at one scale, in the order of the
     /// runs' seeds.
-    pub fn figures(&self, experiment: &str, kernel: &str, scale: &str) -> Vec<&Found> {
+    pub fn figures(&self, experiment: &str, kernel: &str, scale: &str) -> Vec<&MainFigure> {
         let (from, to) = [0, u64::MAX].map(|seed| Case::new(experiment, kernel, scale, seed)).into();
         self.0.range(from..=to).filter_map(|(_, found)| found.as_ref().ok()).collect()
     }
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let mut record = Record::default();
-        let found = |value| Ok(Found { value, unit: "ops/s".into(), is_higher_better: true });
+        let found = |value| Ok(MainFigure { value, unit: "ops/s".into(), is_higher_better: true });
         record.note(Case::new("anon", "a", "1/4", 1), found(0.1 + 0.2));
         record.note(Case::new("anon", "a", "1/4", 3), found(7.0));
         record.note(Case::new("anon", "a+lru.batch=14", "1/4", 1), found(1e300));
@@ -217,7 +217,7 @@ mod tests {
             format!(r#"{{"name":"{name}","unit":"s","better":"lower","values":{{"k":{{"median":{value}}}}}}}"#)
         };
         let report = format!(r#"{{"rows":[{},{},{}]}}"#, row("Ops x-0M", 1.0), row("Ops x-9M", 2.0), row("Ops y", 3.0));
-        let of = |name| Found::of_report(&report, name).map(|it| (it.value, it.is_higher_better));
+        let of = |name| MainFigure::of_report(&report, name).map(|it| (it.value, it.is_higher_better));
         assert_eq!((of("Ops x-"), of("Ops y")), (Ok((2.0, false)), Ok((3.0, false))));
         assert!(of("Ops z").unwrap_err().contains("no row `Ops z`"));
     }

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::record::{Experiment, Found, Record};
+use super::record::{Experiment, MainFigure, Record};
 
 /// Smallest change that has a sign, as a share of the first kernel's figure. This equals the smallest effect that
 /// counts in docs/fidelity.md.
@@ -55,7 +55,7 @@ impl Change {
 
 /// Returns the change of the median from `base` to `figures`, as a share of the median of `base`; positive if `figures`
 /// are better. Returns `None` if either has no figures.
-pub fn change(figures: &[&Found], base: &[&Found]) -> Option<f64> {
+pub fn change(figures: &[&MainFigure], base: &[&MainFigure]) -> Option<f64> {
     let (ours, theirs) = (median(figures)?, median(base)?);
     let change = if ours == theirs { 0.0 } else { (ours - theirs) / theirs.abs() };
     Some(if figures[0].is_higher_better { change } else { -change })
@@ -63,7 +63,7 @@ pub fn change(figures: &[&Found], base: &[&Found]) -> Option<f64> {
 
 /// Returns the sign of the change from `base` to `figures`; `None` if either has no figures. With several seeds, a
 /// change has a sign only if all figures of one kernel are above or all are below all figures of the other kernel.
-pub fn of(figures: &[&Found], base: &[&Found]) -> Option<Sign> {
+pub fn of(figures: &[&MainFigure], base: &[&MainFigure]) -> Option<Sign> {
     let change = change(figures, base)?;
     let [ours, theirs] = [figures, base].map(range);
     let overlap = figures.len() > 1 && base.len() > 1 && ours.0 <= theirs.1 && theirs.0 <= ours.1;
@@ -90,14 +90,14 @@ pub fn kernels_that_change(experiment: &Experiment, record: &Record, scales: &[&
     kernels.into_iter().filter(|kernel| changes(&signs(kernel))).cloned().collect()
 }
 
-fn median(figures: &[&Found]) -> Option<f64> {
+fn median(figures: &[&MainFigure]) -> Option<f64> {
     let mut values: Vec<f64> = figures.iter().map(|it| it.value).collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len().checked_sub(1)?;
     Some(f64::midpoint(values[middle / 2], values[middle.div_ceil(2)]))
 }
 
-fn range(figures: &[&Found]) -> (f64, f64) {
+fn range(figures: &[&MainFigure]) -> (f64, f64) {
     let values = figures.iter().map(|it| it.value);
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
 }
@@ -107,8 +107,8 @@ mod tests {
     use super::*;
     use crate::scales::record::Case;
 
-    fn found(value: f64, is_higher_better: bool) -> Found {
-        Found { value, unit: "s".into(), is_higher_better }
+    fn found(value: f64, is_higher_better: bool) -> MainFigure {
+        MainFigure { value, unit: "s".into(), is_higher_better }
     }
 
     fn sign(ours: &[f64], theirs: &[f64], is_higher_better: bool) -> Option<Sign> {

@@ -31,7 +31,7 @@ pub(super) struct Done {
 
 /// The place at which khugepaged continues its scan of regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct ScanPosition {
     /// Number of the first region that is not scanned yet.
     region: u32,
     /// Number of the first page in `region` that is not scanned yet.
@@ -71,7 +71,7 @@ impl<M: Machine> Access<M> {
     /// Runs khugepaged; returns when it is killed.
     pub(crate) fn run_khugepaged(&self) {
         let mut task = Task::khugepaged();
-        let mut place = Place::default();
+        let mut place = ScanPosition::default();
         while !self.machine.is_killed() {
             let sleeps_ms = match self.khugepaged_round(&mut task, &mut place) {
                 Looked::GoesOn => self.choices.khugepaged_scan_sleep_ms,
@@ -83,7 +83,7 @@ impl<M: Machine> Access<M> {
 
     /// Scans the next ranges until it has scanned `khugepaged_pages_to_scan` pages or each range once. Ends early with
     /// [`Looked::NoMemory`] if a range qualifies but no huge page can be allocated.
-    fn khugepaged_round(&self, task: &mut Task, place: &mut Place) -> Looked {
+    fn khugepaged_round(&self, task: &mut Task, place: &mut ScanPosition) -> Looked {
         let _span = self.machine.span(Func::Khugepaged);
         // A page in a batch, on its way to an LRU list, has one reference too many for a collapse. So the batch of this
         // CPU is drained. A page in the batch of another CPU stays there and prevents the collapse. This is assumed; no
@@ -97,11 +97,11 @@ impl<M: Machine> Access<M> {
         for (n, regions) in [before, behind].into_iter().enumerate() {
             if n == 1 {
                 self.khugepaged.full_scans.fetch_add(1, Relaxed);
-                *place = Place::default();
+                *place = ScanPosition::default();
             }
             for region in regions {
                 let first = if region.id == place.region { place.page } else { 0 };
-                *place = Place { region: region.id, page: first };
+                *place = ScanPosition { region: region.id, page: first };
                 while place.page + ENTRIES <= region.pages {
                     if left == 0 || self.machine.is_killed() {
                         return Looked::GoesOn;
@@ -116,7 +116,7 @@ impl<M: Machine> Access<M> {
                 }
                 // A visit to a region costs something even if the region has no range, so it counts as a page.
                 left = left.saturating_sub(1);
-                *place = Place { region: region.id + 1, page: 0 };
+                *place = ScanPosition { region: region.id + 1, page: 0 };
             }
         }
         Looked::GoesOn

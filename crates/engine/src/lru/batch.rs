@@ -27,13 +27,13 @@ pub struct Batches {
     rotate: Batch,
     /// The owner of each page in `rotate`, and the page's number within that owner; empty if the batch holds references
     /// to its pages.
-    rotate_places: Vec<Place>,
+    rotate_places: Vec<OwnedPage>,
 }
 
 /// The owner of a page, and the page's number within that owner.
-type Place = (Owner, u32);
+type OwnedPage = (Owner, u32);
 
-fn place_of(descriptor: &Frame) -> Place {
+fn place_of(descriptor: &Frame) -> OwnedPage {
     (descriptor.owner(), descriptor.index())
 }
 
@@ -236,7 +236,7 @@ impl<M: Machine> Lru<M> {
     /// Applies `apply` to the pages of a batch. If the batch holds no references to its pages, `places` has the owner
     /// of each page and the page's number within that owner. A frame that now has another owner or number no longer
     /// holds the page that was put into the batch. If the batch holds references, `places` is empty.
-    fn flush_parked(&self, pages: &[FrameNumber], places: &[Place], apply: Apply) {
+    fn flush_parked(&self, pages: &[FrameNumber], places: &[OwnedPage], apply: Apply) {
         if pages.is_empty() {
             return;
         }

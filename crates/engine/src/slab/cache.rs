@@ -100,7 +100,7 @@ pub struct SlabNumber(pub u32);
 
 /// The place of a slab, which decides which tasks may take objects from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum SlabState {
     /// The slab is on no list, because it had no free object when its CPU gave it up. No task takes objects from it.
     Full,
     /// The slab belongs to a CPU, whose tasks take objects from it.
@@ -120,7 +120,7 @@ struct Slab {
     /// Number of free objects. When a slab becomes the current one of a CPU, the CPU takes over the objects that are
     /// free at this time, and [`Current::left`] counts them instead.
     free: u32,
-    place: Place,
+    place: SlabState,
 }
 
 /// The slab from which the tasks of a CPU take objects.
@@ -155,7 +155,7 @@ impl Slabs {
 
     /// Puts a slab at the end of the list of partly free slabs.
     fn list(&mut self, number: u32) {
-        self.slabs[number as usize].place = Place::Partial(self.next);
+        self.slabs[number as usize].place = SlabState::Partial(self.next);
         self.partial.insert(self.next, number);
         self.next += 1;
     }
@@ -164,7 +164,7 @@ impl Slabs {
     fn take_over(&mut self, number: u32) -> Option<Current> {
         let slab = &mut self.slabs[number as usize];
         let left = std::mem::take(&mut slab.free);
-        slab.place = Place::Cpu;
+        slab.place = SlabState::Cpu;
         (left > 0).then_some(Current { number, left })
     }
 
@@ -176,7 +176,7 @@ impl Slabs {
             if let Some(current) = self.take_over(number) {
                 return Some(current);
             }
-            self.slabs[number as usize].place = Place::Full;
+            self.slabs[number as usize].place = SlabState::Full;
         }
         let (_, number) = self.partial.pop_first()?;
         self.take_over(number)
@@ -232,7 +232,7 @@ impl<M: Machine> SlabCache<M> {
     pub fn add(&self, head: FrameNumber, order: Order) {
         let room = (order.pages() * PAGE_BYTES as u64 / self.object_bytes) as u32;
         let mut slabs = self.slabs.lock();
-        let number = slabs.number(Slab { head, order, room, free: room, place: Place::Full });
+        let number = slabs.number(Slab { head, order, room, free: room, place: SlabState::Full });
         slabs.list(number);
     }
 
@@ -259,18 +259,21 @@ impl<M: Machine> SlabCache<M> {
         }
         let mut slabs = self.slabs.lock();
         let slab = &mut slabs.slabs[number as usize];
-        debug_assert!(slab.free < slab.room && slab.place != Place::Gone, "an object is given back twice: {slab:?}");
+        debug_assert!(
+            slab.free < slab.room && slab.place != SlabState::Gone,
+            "an object is given back twice: {slab:?}"
+        );
         slab.free += 1;
-        if slab.place == Place::Full {
+        if slab.place == SlabState::Full {
             slabs.list(number);
         }
         let Slab { head, order, room, free, place } = slabs.slabs[number as usize];
-        let Place::Partial(at) = place else { return None };
+        let SlabState::Partial(at) = place else { return None };
         if free < room || slabs.partial.len() <= MIN_PARTIAL {
             return None;
         }
         slabs.partial.remove(&at);
-        slabs.slabs[number as usize].place = Place::Gone;
+        slabs.slabs[number as usize].place = SlabState::Gone;
         slabs.unused.push(number);
         Some(EmptySlab { head, order, kind: self.kind })
     }
@@ -284,7 +287,7 @@ impl<M: Machine> SlabCache<M> {
         let slabs = self.slabs.lock();
         let is_idle = |(number, slab): &(usize, &Slab)| {
             let left = left.get(&(*number as u32)).copied().unwrap_or(0);
-            slab.place != Place::Gone && slab.free + left == slab.room
+            slab.place != SlabState::Gone && slab.free + left == slab.room
         };
         slabs.slabs.iter().enumerate().filter(is_idle).map(|(_, slab)| slab.order.pages()).sum()
     }

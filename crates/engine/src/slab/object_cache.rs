@@ -43,7 +43,7 @@ impl ObjectKind {
 
 /// The place of an object in memory.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ObjectPlace {
     slab: SlabNumber,
     /// The group that the object's memory is charged to.
     group: GroupId,
@@ -51,7 +51,7 @@ struct Place {
 
 #[derive(Debug)]
 struct Object {
-    place: Place,
+    place: ObjectPlace,
     file: Option<u32>,
     is_referenced: bool,
 }
@@ -70,7 +70,7 @@ struct Objects {
 #[derive(Clone, Copy, Debug)]
 enum FileObject {
     /// The object is marked as in use, so no shrink may drop it. It lies at this place in a slab.
-    Held(Place),
+    Held(ObjectPlace),
     /// The object may be dropped: it is in `objects`, under this key.
     Listed(u64),
 }
@@ -175,7 +175,7 @@ impl<M: Machine> ObjectCache<M> {
             drop(objects);
             return Ok(Added::Known(self.slabs.give(slab)));
         }
-        let place = Place { slab, group };
+        let place = ObjectPlace { slab, group };
         match (self.kind, file) {
             (ObjectKind::Inode, Some(file)) => {
                 objects.files.insert(file, FileObject::Held(place));
@@ -240,7 +240,7 @@ impl<M: Machine> ObjectCache<M> {
     /// block of the object's slab if the slab is then empty and is not kept. The caller has to free this block. Returns
     /// `None` if the file has no object.
     pub fn remove_file(&self, file: u32) -> Option<(GroupId, Option<EmptySlab>)> {
-        let Place { slab, group } = {
+        let ObjectPlace { slab, group } = {
             let mut objects = self.objects.lock();
             match objects.files.remove(&file)? {
                 FileObject::Held(place) => place,

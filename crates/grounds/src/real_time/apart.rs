@@ -12,8 +12,8 @@
 use super::folder::Folder;
 use super::ground::RealGround;
 use crate::job::{Failure, Inside, Job, NamedJob, Outcome, Runnable};
+use catalogue::find;
 use catalogue::ground::GroundOptions;
-use catalogue::library;
 use figures::cgroup::Cgroup;
 use kit::progress::Progress;
 use kit::{interrupt, panics};
@@ -233,13 +233,13 @@ fn work(
     find: impl Fn(&str) -> Option<&'static dyn Runnable>,
     progress: &Progress,
 ) -> Result<Outcome, Failure> {
-    let experiment = library::experiment(&order.experiment)?;
+    let experiment = find::experiment(&order.experiment)?;
     let workload = find(&experiment.workload);
     let workload = workload.ok_or_else(|| Failure(format!("no workload is called `{}`", experiment.workload)))?;
     let job = Job {
         experiment: experiment.name,
-        kernel: library::kernel(&order.kernel)?,
-        machine: Arc::new(library::machine_with(&order.machine, &experiment.groups)?),
+        kernel: find::kernel(&order.kernel)?,
+        machine: Arc::new(find::machine_with(&order.machine, &experiment.groups)?),
         params: experiment.params,
         seed: order.seed,
         scale: order.scale.parse()?,

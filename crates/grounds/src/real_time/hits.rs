@@ -5,7 +5,7 @@ use super::folder::Folder;
 use crate::job::Failure;
 use crate::system::host::HostSystem;
 use crate::system::linux::LinuxSystem;
-use catalogue::library;
+use catalogue::find;
 use computer::counters::Counters;
 use figures::figure::Row;
 use figures::scale::Scale;
@@ -52,7 +52,7 @@ impl Hits {
         for folder in [&ours, &theirs] {
             std::fs::create_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         }
-        let host = HostSystem::new(&ours, &library::kernel("highwater")?, memory_pages, 0, given.clone());
+        let host = HostSystem::new(&ours, &find::kernel("highwater")?, memory_pages, 0, given.clone());
         let host = host.map_err(words)?;
         make(&host, pages).map_err(words)?;
         let mut notes = host.notices();

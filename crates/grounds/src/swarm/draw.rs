@@ -4,7 +4,7 @@ use super::chance::{log_between, pick};
 use super::drawn::Drawn;
 use super::task::Children;
 use super::{groups, log, processes};
-use catalogue::{embedded, library};
+use catalogue::{embedded, find};
 use engine::Kernel;
 use engine::kernel::choice::{self, Choice};
 use engine::memory::{LOCAL_DISTANCE, Layout, NodeLayout, ZoneKind, ZoneLayout};
@@ -409,7 +409,7 @@ fn draw_kernel(rng: &mut Rng) -> Kernel {
     if rng.below(3) == 0 {
         let mut names: Vec<&str> = embedded::names("kernels").collect();
         names.sort_unstable();
-        return library::kernel(pick(rng, &names)).expect("embedded kernels are sound");
+        return find::kernel(pick(rng, &names)).expect("embedded kernels are sound");
     }
     let mut choices: Vec<&Choice> = choice::all().collect();
     choices.sort_unstable_by_key(|choice| choice.draw_order);

@@ -15,13 +15,13 @@ use std::sync::{Arc, Weak};
 /// The files that one memory has open.
 #[derive(Default)]
 pub(crate) struct Table {
-    places: Mutex<HashMap<Key, Place>>,
+    places: Mutex<HashMap<Key, Slot>>,
     /// The condition variable that is signalled when the opening or closing of a file has ended. The file's place is
-    /// then no longer [`Place::Busy`].
+    /// then no longer [`Slot::Busy`].
     settled: Condvar,
 }
 
-enum Place {
+enum Slot {
     /// Another thread is opening or closing the file.
     Busy,
     Open(Weak<OpenFile>),
@@ -42,11 +42,11 @@ impl Table {
         loop {
             match places.entry(key) {
                 Entry::Vacant(place) => {
-                    place.insert(Place::Busy);
+                    place.insert(Slot::Busy);
                     break;
                 }
                 Entry::Occupied(place) => {
-                    if let Place::Open(open) = place.get() {
+                    if let Slot::Open(open) = place.get() {
                         return Ok(open.upgrade().expect("with its last share a file leaves the table"));
                     }
                 }
@@ -56,7 +56,7 @@ impl Table {
         drop(places);
         let busy = Busy { table: self, key, becomes: None };
         let open = Arc::new(open()?);
-        busy.settle(Place::Open(Arc::downgrade(&open)));
+        busy.settle(Slot::Open(Arc::downgrade(&open)));
         Ok(open)
     }
 
@@ -67,7 +67,7 @@ impl Table {
             // The last `Arc` is taken apart under the table's lock, so that no thread clones it meanwhile.
             let mut places = self.places.lock();
             let last = Arc::into_inner(share)?;
-            places.insert(last.key, Place::Busy);
+            places.insert(last.key, Slot::Busy);
             last
         };
         let _busy = Busy { table: self, key: last.key, becomes: None };
@@ -77,12 +77,12 @@ impl Table {
     /// Waits until no file is being opened or closed, then returns an `Arc` of each open file.
     pub(crate) fn all(&self) -> Vec<Arc<OpenFile>> {
         let mut places = self.places.lock();
-        while places.values().any(|place| matches!(place, Place::Busy)) {
+        while places.values().any(|place| matches!(place, Slot::Busy)) {
             self.settled.wait(&mut places);
         }
-        let open = |place: &Place| match place {
-            Place::Open(open) => open.upgrade(),
-            Place::Busy => None,
+        let open = |place: &Slot| match place {
+            Slot::Open(open) => open.upgrade(),
+            Slot::Busy => None,
         };
         places.values().filter_map(open).collect()
     }
@@ -94,11 +94,11 @@ impl Table {
 struct Busy<'a> {
     table: &'a Table,
     key: Key,
-    becomes: Option<Place>,
+    becomes: Option<Slot>,
 }
 
 impl Busy<'_> {
-    fn settle(mut self, place: Place) {
+    fn settle(mut self, place: Slot) {
         self.becomes = Some(place);
     }
 }

@@ -334,7 +334,7 @@ impl Arena {
     ///
     /// # Panics
     /// When a frame does not exist, or `skip` is beyond the frames.
-    pub(super) fn runs<'a>(&'a self, frames: &[FrameNumber], skip: usize, runs: &mut impl Extend<Run<'a>>) {
+    pub(super) fn runs<'a>(&'a self, frames: &[FrameNumber], skip: usize, runs: &mut impl Extend<IoRun<'a>>) {
         let mut frames = frames[skip / PAGE_BYTES..].iter().copied();
         let mut offset = skip % PAGE_BYTES;
         let Some(mut first) = frames.next() else { return };
@@ -348,7 +348,7 @@ impl Arena {
                     let _ = self.pointer(last);
                     // SAFETY: `offset` lies within the first frame.
                     let start = unsafe { self.pointer(first).add(offset) };
-                    runs.extend(Some(Run::new(start, length * PAGE_BYTES - offset)));
+                    runs.extend(Some(IoRun::new(start, length * PAGE_BYTES - offset)));
                     offset = 0;
                     let Some(next) = next else { return };
                     (first, length) = (next, 1);
@@ -439,14 +439,14 @@ impl FirstFrame {
 /// A run: a contiguous piece of an arena's memory, in the form that system calls take.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(super) struct Run<'a>(libc::iovec, PhantomData<&'a Arena>);
+pub(super) struct IoRun<'a>(libc::iovec, PhantomData<&'a Arena>);
 
 // SAFETY: a run is only an address and a length. Code that dereferences it says why that is allowed.
-unsafe impl Send for Run<'_> {}
+unsafe impl Send for IoRun<'_> {}
 
-impl Run<'_> {
-    /// Makes a [`Run`] from the address `start` and the length, `bytes` bytes. This memory must stay in place as long
-    /// as the [`Run`] is used.
+impl IoRun<'_> {
+    /// Makes a [`IoRun`] from the address `start` and the length, `bytes` bytes. This memory must stay in place as long
+    /// as the [`IoRun`] is used.
     pub(super) fn new(start: *mut u8, bytes: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)
     }
@@ -469,8 +469,8 @@ impl Run<'_> {
     ///
     /// # Safety
     /// The caller makes sure that the memory is not freed while the run is used.
-    pub(super) unsafe fn detached(self) -> Run<'static> {
-        Run(self.0, PhantomData)
+    pub(super) unsafe fn detached(self) -> IoRun<'static> {
+        IoRun(self.0, PhantomData)
     }
 
     /// Returns `runs` as the array of `iovec` that system calls take.

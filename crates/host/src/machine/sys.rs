@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use super::arena::Run;
+use super::arena::IoRun;
 use machine::Operation;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -60,7 +60,7 @@ pub(super) fn lengthen(file: &File, bytes: u64) -> io::Result<bool> {
 /// Reads bytes of a file into `runs` (runs of adjacent frames), or writes the bytes of the runs to the file. In the
 /// file, the bytes begin at `offset`. Makes one system call, and returns the number of bytes moved, which may be fewer
 /// than the runs have.
-pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[Run<'_>]) -> Result<usize, Errno> {
+pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[IoRun<'_>]) -> Result<usize, Errno> {
     let (fd, offset) = (file.as_raw_fd(), offset as libc::off_t);
     if offset < 0 {
         return Err(libc::EFBIG);
@@ -71,34 +71,34 @@ pub(super) fn transfer(file: &File, operation: Operation, offset: u64, runs: &[R
     })
 }
 
-fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
+fn read_runs(fd: RawFd, offset: libc::off_t, runs: &[IoRun<'_>]) -> libc::ssize_t {
     if let [run] = runs {
         // SAFETY: the run is memory of an arena, and the arena stays mapped while the run lives.
         return unsafe { libc::pread(fd, run.pointer().cast(), run.bytes(), offset) };
     }
     let runs = &runs[..runs.len().min(RUNS_MAX)];
     // SAFETY: the vector describes exactly `runs.len()` runs, which are mapped while they live.
-    unsafe { libc::preadv(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
+    unsafe { libc::preadv(fd, IoRun::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
 /// Writes runs of memory to a file. Meanwhile a task that holds a page's latch may change the page, which then becomes
 /// dirty and is written again. The thread sanitizer reports this as a race, so its list of exceptions names this
 /// function.
 #[inline(never)]
-fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
+fn write_runs(fd: RawFd, offset: libc::off_t, runs: &[IoRun<'_>]) -> libc::ssize_t {
     if let [run] = runs {
         // SAFETY: the run is memory of an arena, and the arena stays mapped while the run lives.
         return unsafe { libc::pwrite(fd, run.pointer().cast(), run.bytes(), offset) };
     }
     let runs = &runs[..runs.len().min(RUNS_MAX)];
     // SAFETY: the vector describes exactly `runs.len()` runs, which are mapped while they live.
-    unsafe { libc::pwritev(fd, Run::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
+    unsafe { libc::pwritev(fd, IoRun::as_io_vectors(runs), runs.len() as libc::c_int, offset) }
 }
 
 /// Writes runs of frames to a file, from byte `offset` of the file on, and returns when the written bytes are durable, and
 /// with them the metadata that are needed to find them (`RWF_DSYNC`). Makes one system call and returns the number of
 /// bytes written, which may be fewer than the runs have.
-pub(super) fn write_durably(file: &File, offset: u64, runs: &[Run<'_>]) -> Result<usize, Errno> {
+pub(super) fn write_durably(file: &File, offset: u64, runs: &[IoRun<'_>]) -> Result<usize, Errno> {
     let offset = libc::off_t::try_from(offset).map_err(|_| libc::EFBIG)?;
     checked(write_runs_durably(file.as_raw_fd(), offset, &runs[..runs.len().min(RUNS_MAX)]))
 }
@@ -106,8 +106,8 @@ pub(super) fn write_durably(file: &File, offset: u64, runs: &[Run<'_>]) -> Resul
 /// Writes runs of memory to a file durably. As with [`write_runs`], another task may change the pages meanwhile, and the
 /// thread sanitizer's list of exceptions names this function.
 #[inline(never)]
-fn write_runs_durably(fd: RawFd, offset: libc::off_t, runs: &[Run<'_>]) -> libc::ssize_t {
-    let (vector, count) = (Run::as_io_vectors(runs), runs.len() as libc::c_int);
+fn write_runs_durably(fd: RawFd, offset: libc::off_t, runs: &[IoRun<'_>]) -> libc::ssize_t {
+    let (vector, count) = (IoRun::as_io_vectors(runs), runs.len() as libc::c_int);
     // SAFETY: the vector describes exactly `runs.len()` runs, which are mapped while they live.
     unsafe { libc::pwritev2(fd, vector, count, offset, libc::RWF_DSYNC) }
 }

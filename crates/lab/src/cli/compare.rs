@@ -10,8 +10,8 @@ use super::{
     output::Losses,
     saved,
 };
+use catalogue::find;
 use catalogue::ground::Ground;
-use catalogue::library;
 use figures::figure::RowName;
 use figures::locks;
 use figures::scale::Scale;
@@ -113,7 +113,7 @@ pub(super) fn kernel_of(experiment: &str, named: Option<&String>) -> Result<Stri
     match named {
         Some(kernel) => Ok(kernel.clone()),
         // The reader of experiments refuses an experiment without kernels.
-        None => Ok(library::experiment(experiment)?.kernels.swap_remove(0)),
+        None => Ok(find::experiment(experiment)?.kernels.swap_remove(0)),
     }
 }
 

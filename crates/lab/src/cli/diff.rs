@@ -2,7 +2,7 @@
 
 use super::{End, TextOptions};
 use catalogue::difference::differences;
-use catalogue::library;
+use catalogue::find;
 use kit::words::differ;
 use report::grid::{hanging, wrapped};
 use report::html::{Page, Part, Section};
@@ -21,7 +21,7 @@ pub struct Arguments {
 
 /// Prints every value in which the second kernel differs from the first, with the source of the second kernel's value.
 pub fn run(Arguments { from, to, output }: &Arguments) -> Result<(), End> {
-    let (old, new) = (library::kernel(from)?, library::kernel(to)?);
+    let (old, new) = (find::kernel(from)?, find::kernel(to)?);
     let found = differences(&old, &new);
     let count = match found.len() {
         0 => "no value differs".into(),

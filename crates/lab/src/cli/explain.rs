@@ -11,8 +11,8 @@ use placed::{Entry, Node, Value, nearest, one_of};
 
 use super::{End, TextOptions};
 use catalogue::experiment::{Experiment, Variant};
-use catalogue::hardware::Machine;
-use catalogue::{embedded, library, versions};
+use catalogue::hardware::Hardware;
+use catalogue::{embedded, find, versions};
 use kit::words::counted;
 use report::Look;
 use report::grid::{Cell, Grid, Tone, hanging, prose};
@@ -49,7 +49,7 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
         (None, Some(name)) => name,
         (None, None) => return Err(End::Usage("expected a name, a file or a key".into())),
     };
-    let (plain, _) = library::split(name)?;
+    let (plain, _) = find::split(name)?;
     // Files of /proc and /sys may exist on this computer, but are no files of this program.
     let is_of_kernel = ["/proc/", "/sys/"].iter().any(|folder| plain.starts_with(folder));
     if let Some(found) = is_of_kernel.then(|| key::explain(plain)).transpose()?.flatten() {
@@ -135,12 +135,12 @@ fn first_sentence(text: &str) -> &str {
 }
 
 fn show_kernel(name: &str, output: &TextOptions) -> Result<(), End> {
-    let found = library::kernel(name)?;
+    let found = find::kernel(name)?;
     output.write(|look| kernel(&found, look), || kernel_page(&found))
 }
 
 fn show_machine(name: &str, output: &TextOptions) -> Result<(), End> {
-    let found = library::machine(name)?;
+    let found = find::machine(name)?;
     let page = || {
         let about = vec![found.about.clone(), bases_of(&found.bases)];
         Page { title: format!("machine {}", found.name), about, sections: vec![machine_section("Values", &found)] }
@@ -148,13 +148,13 @@ fn show_machine(name: &str, output: &TextOptions) -> Result<(), End> {
     output.write(|look| machine(&found, look), page)
 }
 
-fn machine_section(title: &str, found: &Machine) -> Section {
+fn machine_section(title: &str, found: &Hardware) -> Section {
     Section::new(title, vec![Part::table("Values", page::values(&found.node))])
 }
 
 /// Shows an experiment and a machine that have the same name.
 fn show_experiment_and_machine(name: &str, output: &TextOptions) -> Result<(), End> {
-    let (runs, on) = (library::experiment(name)?, library::machine(name)?);
+    let (runs, on) = (find::experiment(name)?, find::machine(name)?);
     let page = || {
         let mut page = experiment_page(&runs);
         page.sections.push(machine_section("Machine", &on));
@@ -164,7 +164,7 @@ fn show_experiment_and_machine(name: &str, output: &TextOptions) -> Result<(), E
 }
 
 fn show_experiment(name: &str, output: &TextOptions) -> Result<(), End> {
-    let found = library::experiment(name)?;
+    let found = find::experiment(name)?;
     output.write(|look| experiment(&found, look), || experiment_page(&found))
 }
 
@@ -237,14 +237,14 @@ const BASES_MAX: u32 = 16;
 /// kind has, or from the file's base. Returns none if `word` is no file.
 fn kind_of_file(word: &str) -> Result<Option<Kind>, End> {
     let path = Path::new(word);
-    if library::is_file(word) { kind_of(path, path, BASES_MAX).map(Some) } else { Ok(None) }
+    if find::is_file(word) { kind_of(path, path, BASES_MAX).map(Some) } else { Ok(None) }
 }
 
 /// Returns what the file `path` describes: an experiment, a machine or a kernel. `top` is the file that the user named;
 /// `path` is `top` itself or one of its bases. Bases are searched for in the folder of `top`, and among the files
 /// embedded in this program. At most `bases_left` further bases are read.
 fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
-    let text = library::read(path, "what is explained").unwrap_or_default();
+    let text = find::read(path, "what is explained").unwrap_or_default();
     // If the file is faulty, its own reader gives a better message.
     let Ok(node) = Node::parse(&path.to_string_lossy(), &text) else { return Ok(Kind::Kernel) };
     let has = |key: &str| node.get(key).is_some();
@@ -259,7 +259,7 @@ fn kind_of(top: &Path, path: &Path, bases_left: u32) -> Result<Kind, End> {
         return Ok(Kind::Kernel);
     };
     let is = |folder| embedded::names(folder).any(|known| known == name);
-    match (is("kernels"), is("machines"), library::beside(top, name)) {
+    match (is("kernels"), is("machines"), find::beside(top, name)) {
         (.., Some(file)) if bases_left > 0 => kind_of(top, &file, bases_left - 1),
         (true, ..) | (.., Some(_)) => Ok(Kind::Kernel),
         (_, true, _) => Ok(Kind::Machine),
@@ -331,7 +331,7 @@ fn origin(setting: &Setting) -> String {
     text
 }
 
-fn machine(machine: &Machine, look: Look) -> String {
+fn machine(machine: &Hardware, look: Look) -> String {
     let mut text = format!("machine {}\n", machine.name);
     if !machine.about.is_empty() {
         text += &hanging("  ", &machine.about, look);
@@ -452,12 +452,12 @@ mod tests {
 
     #[test]
     fn an_experiment_shows_all_its_parameters_and_variants() {
-        let text = experiment(&library::experiment("simon").unwrap(), Look::default());
+        let text = experiment(&find::experiment("simon").unwrap(), Look::default());
         assert!(text.contains("\n  client_ms      = 500  default\n"), "{text}");
         assert!(text.contains("\n  nothing is sent: params.client_ms=0\n"), "{text}");
-        let text = experiment(&library::experiment("parallelio").unwrap(), Look::default());
+        let text = experiment(&find::experiment("parallelio").unwrap(), Look::default());
         let places = |key: &str| text.lines().filter(|line| line.trim_start().starts_with(&format!("{key} "))).count();
-        for key in library::experiment("parallelio").unwrap().params.entries() {
+        for key in find::experiment("parallelio").unwrap().params.entries() {
             assert_eq!(places(&key.key), 1, "{}", key.key);
         }
     }

@@ -7,7 +7,7 @@ use super::{
     options::{OutputOptions, PlotOptions, SeedOptions, each_once, parse_word},
     output, with_command,
 };
-use catalogue::{embedded, library};
+use catalogue::{embedded, find};
 use kit::shown;
 use report::html::{Page, Part, Section};
 use study::bars::Bars;
@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 fn printed() -> Result<Vec<String>, End> {
     let mut names = Vec::new();
     for name in embedded::names("experiments") {
-        if library::experiment(name)?.published.is_some() {
+        if find::experiment(name)?.published.is_some() {
             names.push(name.to_owned());
         }
     }
@@ -91,7 +91,7 @@ fn printed() -> Result<Vec<String>, End> {
 
 /// Plans runs, at full size, of the kernels for which an experiment has published figures.
 fn plan(name: &str, arguments: &Arguments) -> Result<Plan, End> {
-    let experiment = library::experiment(name)?;
+    let experiment = find::experiment(name)?;
     let Some(published) = experiment.published else {
         let with = printed()?.join(", ");
         return Err(End::Usage(format!("experiment `{name}` has no published figures; those that have: {with}")));

@@ -5,7 +5,7 @@ use placed::{Error, Node};
 use super::{End, show};
 use catalogue::experiment::{Experiment, Published};
 use catalogue::ground::Ground;
-use catalogue::{embedded, library};
+use catalogue::{embedded, find};
 use clap::ValueEnum as _;
 use kit::words::counted;
 use report::Look;
@@ -16,14 +16,14 @@ type Lines = Vec<(&'static str, Vec<String>)>;
 
 /// Prints the names of all kernels, machines, experiments and workloads, with their descriptions.
 pub fn run() -> Result<(), End> {
-    let kernel = |name: &str| library::kernel(name).map(|kernel| vec![kernel.about]);
+    let kernel = |name: &str| find::kernel(name).map(|kernel| vec![kernel.about]);
     let machine = |name: &str| {
         let text = embedded::text(&format!("machines/{name}.toml")).unwrap_or_default();
         let about = Node::parse(name, text)?.get("about").map_or(Ok(String::new()), Node::read)?;
         Ok(vec![about])
     };
     let experiment = |name: &str| {
-        let experiment = library::experiment(name)?;
+        let experiment = find::experiment(name)?;
         let facts = facts(&experiment);
         Ok(vec![experiment.about, facts])
     };

@@ -8,7 +8,7 @@ use super::{
     options::{OutputOptions, SeedOptions, each_once, parse_word},
     output, with_command,
 };
-use catalogue::{embedded, library};
+use catalogue::{embedded, find};
 use figures::figure::{Better, RowName};
 use figures::scale::Scale;
 use figures::statistics::{coverage, percent};
@@ -135,7 +135,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
 /// Returns the name of an experiment's main row (the figure by which its kernels are ranked), and the plan of the
 /// experiment's runs. The kernel of `--of` comes first in the plan.
 fn plan(name: &str, arguments: &Arguments, scale: Option<Scale>) -> Result<(String, Plan), End> {
-    let experiment = library::experiment(name)?;
+    let experiment = find::experiment(name)?;
     let Some(row) = experiment.main_row else {
         let message = format!("{}: it has no `main_row`: which row says that a kernel is better?", experiment.file);
         return Err(End::Usage(message));

@@ -1,7 +1,7 @@
 //! The verb `report`: shows saved reports side by side.
 
 use super::{End, Form, command, options::parse_word, output, saved};
-use catalogue::library;
+use catalogue::find;
 use engine::kernel::Kernel;
 use figures::series;
 use figures::series::RunSeries;
@@ -191,7 +191,7 @@ fn kernels(table: &Table) -> Option<Section> {
             let of_kernel =
                 column.set.iter().filter(|(key, _)| !key.starts_with("params.") && !key.starts_with("machine."));
             let word = of_kernel.fold(column.kernel.clone(), |word, (key, value)| format!("{word}+{key}={value}"));
-            Some((column.id.as_str(), library::kernel(&word).ok()?))
+            Some((column.id.as_str(), find::kernel(&word).ok()?))
         })
         .collect();
     let pairs: Vec<(&str, &Kernel)> = known.iter().map(|(id, kernel)| (*id, kernel)).collect();
@@ -201,7 +201,7 @@ fn kernels(table: &Table) -> Option<Section> {
 /// Returns the page's section on the machines of the table. Machines whose names this program does not know are left
 /// out. Returns none if no machine is left.
 fn machines(table: &Table) -> Option<Section> {
-    let known = table.machine.split(", ").filter_map(|name| library::machine(name).ok());
+    let known = table.machine.split(", ").filter_map(|name| find::machine(name).ok());
     let parts: Vec<Part> = known.map(|machine| page::machine(&machine)).collect();
     (!parts.is_empty()).then(|| Section::new("Machine", parts))
 }

@@ -9,7 +9,7 @@ use super::{
     output,
     results::{self, RunsFormat},
 };
-use catalogue::library;
+use catalogue::find;
 use grounds::job::Failure;
 use kit::words::counted;
 use study::bars::{Bars, Waiting};
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { file, store, shard, jobs, rows, format, output, dry_run } = arguments;
     let name = file.display().to_string();
     check_build(store).map_err(|Failure(message)| End::Usage(message))?;
-    let text = library::read(file, "a sweep")?;
+    let text = find::read(file, "a sweep")?;
     let sweep = {
         let _line = Waiting::new(&format!("planning {name}"));
         Sweep::parse(&name, &text, grounds::find)?

@@ -2,8 +2,8 @@
 
 mod sweep;
 
+use lab::find;
 use lab::job::{Job, Runnable};
-use lab::library;
 use lab::progress::Progress;
 use std::sync::Arc;
 use sweep::Sweep;
@@ -13,8 +13,8 @@ const PAGE: &str = include_str!("../../../../docs/add-a-workload.md");
 fn job(params: &str) -> Job {
     Job {
         experiment: "sweep".into(),
-        kernel: library::kernel("mm1-mmotm-20130606").expect("an embedded kernel"),
-        machine: Arc::new(library::machine("parallelio-8g").expect("an embedded machine")),
+        kernel: find::kernel("mm1-mmotm-20130606").expect("an embedded kernel"),
+        machine: Arc::new(find::machine("parallelio-8g").expect("an embedded machine")),
         params: placed::Node::parse("sweep.toml", params).expect("TOML"),
         seed: 1,
         scale: "1/64".parse().expect("a fraction"),

@@ -6,7 +6,7 @@ use engine::access::choices::{HugeDefrag, HugePages, Khugepaged};
 use lab::figure::{Row, names};
 use lab::job::Job;
 use lab::progress::Progress;
-use lab::{grounds, library};
+use lab::{find, grounds};
 use placed::Node;
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ const SCALE: &str = "1/64";
 fn job(workload: &str, params: &str) -> Job {
     Job {
         experiment: workload.into(),
-        kernel: library::kernel("highwater").expect("an embedded kernel"),
-        machine: Arc::new(library::machine("randread-512m").expect("an embedded machine")),
+        kernel: find::kernel("highwater").expect("an embedded kernel"),
+        machine: Arc::new(find::machine("randread-512m").expect("an embedded machine")),
         params: Node::parse("params.toml", params).expect("TOML"),
         seed: 1,
         scale: SCALE.parse().expect("a fraction"),
@@ -139,7 +139,7 @@ fn programs_that_end_leave_their_memory_and_swap_to_the_one_that_stays() {
 fn programs_with_huge_pages_get_them_while_memory_has_some() {
     let mut job = job("exits", "stays_percent = 30\nprogram_percent = 50\nprograms = 1\nhuge_pages = true\n");
     job.scale = "1/16".parse().expect("a fraction");
-    job.kernel = library::kernel("6.1-classic").expect("an embedded kernel");
+    job.kernel = find::kernel("6.1-classic").expect("an embedded kernel");
     let rows = grounds::find("exits").expect("it is listed").run(&job, &Progress::default()).expect("it ends").rows;
     // The program uses 16 MiB in eight ranges.
     assert!(value(&rows, "thp_fault_alloc") > 0.0 && value(&rows, "thp_fault_alloc") <= 8.0);
@@ -335,8 +335,8 @@ fn huge_pages_beside_a_copy(params: &str, change: impl FnOnce(&mut Job)) -> Vec<
         [("tasks", 4), ("touch_s", 2), ("store_percent", 50), ("touch_ns", 80), ("sample", 64)].map(|(n, v)| of(n, v));
     let mut job = job("thp", &format!("{}{params}", fixed.concat()));
     job.scale = "1/16".parse().expect("a fraction");
-    job.machine = Arc::new(library::machine("thp-4g").expect("an embedded machine"));
-    job.kernel = library::kernel("3.6-contended-v5").expect("an embedded kernel");
+    job.machine = Arc::new(find::machine("thp-4g").expect("an embedded machine"));
+    job.kernel = find::kernel("3.6-contended-v5").expect("an embedded kernel");
     change(&mut job);
     let workload = grounds::find("thp").expect("it is listed");
     workload.check(&job).expect("the parameters are right");
@@ -436,9 +436,9 @@ fn what_compilers_touch_again_comes_back_from_swap() {
         let small = "copies=10+inodes=5000+warm_up_s=10+before_kill_s=1+build.units=60";
         let word = format!("highalloc+{small}+build.touched_again_percent={again}");
         let job = Job {
-            kernel: library::kernel("3.3.6").expect("an embedded kernel"),
-            machine: Arc::new(library::machine("highalloc-4g").expect("an embedded machine")),
-            params: library::experiment(&word).expect("an embedded experiment").params,
+            kernel: find::kernel("3.3.6").expect("an embedded kernel"),
+            machine: Arc::new(find::machine("highalloc-4g").expect("an embedded machine")),
+            params: find::experiment(&word).expect("an embedded experiment").params,
             ..job("highalloc", "")
         };
         let workload = grounds::find("highalloc").expect("it is listed");

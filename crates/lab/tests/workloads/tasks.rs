@@ -209,7 +209,7 @@ fn a_job_file_of_fio_runs() {
     let path = folder.path().join("mixed.fio");
     let text = "[global]\nrw=randrw\nrwmixread=70\nsize=1g\n[psync]\nnumjobs=2\nfsync=64\n[queue]\nioengine=io_uring\niodepth=4\nrate_iops=2k\n";
     std::fs::write(&path, text.replace("2k", "2000")).expect("the folder is writable");
-    let experiment = lab::library::experiment(path.to_str().expect("UTF-8")).expect("it is a job file");
+    let experiment = lab::find::experiment(path.to_str().expect("UTF-8")).expect("it is a job file");
     let mut job = super::job("tasks", "");
     job.params = experiment.params;
     let workload = lab::grounds::find(&experiment.workload).expect("it is listed");

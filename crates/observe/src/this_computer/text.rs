@@ -492,7 +492,7 @@ mod tests {
         }
     }
 
-    fn read(text: &str) -> hardware::Machine {
+    fn read(text: &str) -> hardware::Hardware {
         let resolve = |name: &str| embedded::source(&format!("machines/{name}.toml")).ok_or_else(|| name.to_owned());
         let source = Source { file: "here.toml".into(), text: text.to_owned() };
         hardware::machine("here", source, &resolve, &[], &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))

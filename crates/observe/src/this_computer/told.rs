@@ -183,7 +183,7 @@ Node 1, zone   Normal
         assert_eq!((machine.memory.pages(), machine.disks[0].swap_slots.value), (703_840, 1024));
     }
 
-    fn read_machine(text: &str) -> catalogue::hardware::Machine {
+    fn read_machine(text: &str) -> catalogue::hardware::Hardware {
         let resolve = |name: &str| embedded::source(&format!("machines/{name}.toml")).ok_or_else(|| name.to_owned());
         let source = Source { file: "there.toml".into(), text: text.to_owned() };
         catalogue::hardware::machine("there", source, &resolve, &[], &[])

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The path and size of a file that was found by its inode number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundFile {
     /// The path of the file; empty if the path is not known.
     pub name: Vec<u8>,
     /// The file's size, bytes.
@@ -29,15 +29,15 @@ pub struct Inodes {
 impl Inodes {
     /// Returns the path and size of the file with the inode `inode`; `None` if the file is not found. The file is found
     /// if its file system can open files by inode number alone, as ext4 can, or if a process was seen to use the file.
-    pub fn find(&mut self, device: Device, inode: u64) -> Option<Found> {
+    pub fn find(&mut self, device: Device, inode: u64) -> Option<FoundFile> {
         self.by_handle(device, inode).or_else(|| {
             let path = self.seen.get(&(device, inode))?;
             let metadata = fs::metadata(path).ok().filter(|it| it.ino() == inode)?;
-            Some(Found { name: path.as_os_str().as_bytes().to_vec(), bytes: metadata.len() })
+            Some(FoundFile { name: path.as_os_str().as_bytes().to_vec(), bytes: metadata.len() })
         })
     }
 
-    fn by_handle(&mut self, device: Device, inode: u64) -> Option<Found> {
+    fn by_handle(&mut self, device: Device, inode: u64) -> Option<FoundFile> {
         let mount = self.mounts.entry(device).or_insert_with(|| mount_of(device)).as_ref()?;
         let file = File::from(open(mount, u32::try_from(inode).ok()?).ok()?);
         let metadata = file.metadata().ok().filter(|it| it.ino() == inode)?;
@@ -47,7 +47,7 @@ impl Inodes {
         if name == b"/" || name.ends_with(b" (deleted)") {
             name.clear();
         }
-        Some(Found { name, bytes: metadata.len() })
+        Some(FoundFile { name, bytes: metadata.len() })
     }
 
     /// Stores the paths of the files that a process has open or mapped.
@@ -119,7 +119,7 @@ mod tests {
         let mut inodes = Inodes::default();
         inodes.look_at(std::process::id());
         let found = inodes.find(device, metadata.ino()).expect("this process has the file open");
-        assert_eq!(found, Found { name: path.as_os_str().as_bytes().to_vec(), bytes: 5000 });
+        assert_eq!(found, FoundFile { name: path.as_os_str().as_bytes().to_vec(), bytes: 5000 });
         assert_eq!(inodes.find([4095, 9], 1), None);
     }
 }

@@ -241,7 +241,10 @@ impl Kernel {
         }
         let found = if device == BLOCK_DEVICES {
             let [major, minor] = self::device(inode);
-            super::inodes::Found { name: format!("block device {major}:{minor}").into_bytes(), bytes: u64::MAX >> 12 }
+            super::inodes::FoundFile {
+                name: format!("block device {major}:{minor}").into_bytes(),
+                bytes: u64::MAX >> 12,
+            }
         } else {
             self.inodes.find(device, inode).unwrap_or_default()
         };

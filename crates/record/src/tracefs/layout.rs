@@ -49,7 +49,7 @@ pub const FIELDS_MAX: usize = 4;
 
 /// The place of a field within the bytes of an event: the offset of the field's first byte, and the field's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct FieldPlace {
     at: usize,
     bytes: usize,
 }
@@ -59,8 +59,8 @@ struct Place {
 pub struct Layout {
     /// The kind of the event.
     pub what: What,
-    places: [Place; FIELDS_MAX],
-    task: Place,
+    places: [FieldPlace; FIELDS_MAX],
+    task: FieldPlace,
 }
 
 /// The layout of each kind of event that is recorded, by the ID that the kernel gave to the event's tracepoint.
@@ -72,7 +72,7 @@ impl Layout {
     #[must_use]
     pub fn of_format(what: What, fields: &[&str], format: &str) -> Option<(u16, Self)> {
         let number = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok())?;
-        let mut places = [Place::default(); FIELDS_MAX];
+        let mut places = [FieldPlace::default(); FIELDS_MAX];
         for (place, field) in places.iter_mut().zip(fields) {
             *place = place_of(format, field)?;
         }
@@ -83,7 +83,7 @@ impl Layout {
     /// beyond the end of the event has the value 0.
     #[must_use]
     pub fn values(&self, event: &[u8]) -> ([u64; FIELDS_MAX], u32) {
-        let of = |place: &Place| {
+        let of = |place: &FieldPlace| {
             let mut bytes = [0; 8];
             if let Some(found) = event.get(place.at..place.at + place.bytes) {
                 bytes[..place.bytes].copy_from_slice(found);
@@ -106,7 +106,7 @@ impl Layout {
 
 /// Returns the place of the field `name`; `None` if `format` has no line for this field. Such a line has the form
 /// `field:dev_t s_dev; offset:16; size:4; signed:0;`.
-fn place_of(format: &str, name: &str) -> Option<Place> {
+fn place_of(format: &str, name: &str) -> Option<FieldPlace> {
     format.lines().find_map(|line| {
         let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
         let declared = parts.next()?;
@@ -115,7 +115,7 @@ fn place_of(format: &str, name: &str) -> Option<Place> {
             return None;
         }
         let mut number = |what: &str| parts.next()?.strip_prefix(what)?.parse::<usize>().ok();
-        let place = Place { at: number("offset:")?, bytes: number("size:")? };
+        let place = FieldPlace { at: number("offset:")?, bytes: number("size:")? };
         (place.bytes <= 8).then_some(place)
     })
 }

@@ -250,7 +250,7 @@ mod tests {
             None => names.contains(&word),
         };
         for name in catalogue::embedded::names("experiments") {
-            let experiment = catalogue::library::experiment(name).unwrap();
+            let experiment = catalogue::find::experiment(name).unwrap();
             for panel in experiment.plot.iter().chain(&usual()) {
                 assert!(panel.sum.iter().all(|word| known(word)), "{name}: {:?}", panel.sum);
             }

@@ -140,7 +140,7 @@ mod tests {
             slice(3000, 4000, Activity::InterruptsOff { cpu: 0, cause: "interrupt" }),
         ];
         let run = RunTrace { title: "old".into(), trace: Trace { slices, cpus: 1, ..Trace::default() } };
-        let experiment = catalogue::library::experiment("ping").unwrap();
+        let experiment = catalogue::find::experiment("ping").unwrap();
         let table = Table::of_runs(crate::samples::head(&["old"], 1), &[], None);
         let found = picture(&experiment, &table, &[run]);
         assert!((found.range.0 - 0.97).abs() < 1e-9 && (found.range.1 - 1.23).abs() < 1e-9, "{:?}", found.range);

@@ -7,7 +7,7 @@ use engine::kernel::Origin;
 
 use super::{Request, Subject, sets::OF_MACHINE};
 use catalogue::ground::{Ground, Start};
-use catalogue::{difference, library};
+use catalogue::{difference, find};
 use figures::cgroup::Version;
 use report::Column;
 
@@ -30,7 +30,7 @@ pub(super) fn column(subject: &Subject<'_>, grounds: &[Ground]) -> Column {
         } else {
             format!("{ground}-{kernel}{changes}{of_image}")
         },
-        comparable: ground == Ground::Sim && !library::is_file(&named.word) && set.is_empty(),
+        comparable: ground == Ground::Sim && !find::is_file(&named.word) && set.is_empty(),
         set,
         ..Column::new(&kernel, ground)
     }

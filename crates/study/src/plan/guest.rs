@@ -2,8 +2,8 @@
 
 use super::{Request, Set};
 use catalogue::experiment::OnGuest;
+use catalogue::find;
 use catalogue::ground::Ground;
-use catalogue::library;
 use placed::Error;
 
 impl Request {
@@ -19,7 +19,7 @@ impl Request {
         if !self.grounds.contains(&Ground::Guest) {
             return Ok(self);
         }
-        let OnGuest { machine, scale, set } = library::experiment(&self.experiment)?.guest;
+        let OnGuest { machine, scale, set } = find::experiment(&self.experiment)?.guest;
         let mut taken = Vec::new();
         if let Some(machine) = machine.filter(|_| self.machine.is_none()) {
             taken.push(format!("--machine {machine}"));

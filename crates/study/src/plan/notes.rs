@@ -3,7 +3,7 @@
 
 use super::{Plan, Run, run::Ended};
 use catalogue::difference::plain;
-use catalogue::library;
+use catalogue::find;
 use catalogue::versions::{self, Version};
 use engine::kernel::{Kernel, Setting, choice::Choice};
 use grounds::job::Job;
@@ -124,7 +124,7 @@ fn is_before_groups(kernel: &Kernel) -> bool {
 fn set_by_hand(run: &Run, set: &BTreeMap<String, String>) -> Vec<&'static Choice> {
     let word = run.order.kernel.split('+').next().unwrap_or_default();
     let path = |setting: &Setting| format!("{}.{}", setting.section, setting.key);
-    let own: Vec<String> = if library::is_file(word) { run.job.kernel.own().map(path).collect() } else { Vec::new() };
+    let own: Vec<String> = if find::is_file(word) { run.job.kernel.own().map(path).collect() } else { Vec::new() };
     let mut choices: Vec<&Choice> = Vec::new();
     for choice in own.iter().chain(set.keys()).filter_map(|key| Choice::find(key)) {
         if !choices.iter().any(|known| known.path() == choice.path()) {

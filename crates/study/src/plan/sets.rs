@@ -8,9 +8,9 @@ use placed::{Error, Node};
 use super::Request;
 use catalogue::change;
 use catalogue::experiment::Experiment;
+use catalogue::find;
 use catalogue::group::Asked;
-use catalogue::hardware::Machine;
-use catalogue::library;
+use catalogue::hardware::Hardware;
 use grounds::job::Runnable;
 
 /// Values for one key: of a kernel (`lru.batch`, with `1`, `14`), of the machine (`machine.cpu.count`), or of the
@@ -40,7 +40,7 @@ impl Set {
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     /// The machine, with those of its keys changed that the setup changes.
-    pub machine: Arc<Machine>,
+    pub machine: Arc<Hardware>,
     /// Name or file of the machine, followed by the changes to its keys.
     pub machine_word: String,
     /// The workload's parameters.
@@ -72,10 +72,10 @@ impl Setup {
             words.iter().flat_map(|word| set.values.iter().map(move |value| with(word, value))).collect()
         });
         let setup = |(machine_word, experiment_word, set): (String, String, BTreeMap<String, String>)| {
-            let machine = library::machine_with(&machine_word, &experiment.groups).map_err(|error| {
+            let machine = find::machine_with(&machine_word, &experiment.groups).map_err(|error| {
                 of_group(error, &request.groups).unwrap_or_else(|error| of_set(error, OF_MACHINE, &set))
             })?;
-            let params = library::experiment(&experiment_word).map_err(|error| of_set(error, OF_PARAMS, &set))?.params;
+            let params = find::experiment(&experiment_word).map_err(|error| of_set(error, OF_PARAMS, &set))?.params;
             Ok(Self { machine: Arc::new(machine), machine_word, params, experiment_word, set })
         };
         words.into_iter().map(setup).collect()

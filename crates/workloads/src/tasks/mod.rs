@@ -27,7 +27,7 @@ use reported::Reported;
 use run::{Load, Task};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-pub use step::{Action, Order, Places, Repeated, Step};
+pub use step::{AccessOrder, Action, Places, Repeated, Step};
 
 /// The files of a task, by the names that the description gives them.
 type Files = BTreeMap<String, Arc<SharedFile>>;

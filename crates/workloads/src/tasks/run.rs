@@ -2,7 +2,7 @@
 
 use super::described::{Params, RegionOf, TaskOf};
 use super::objects::{Copied, Mapped, SharedFile};
-use super::step::{Action, Order, Places, Repeated, Step};
+use super::step::{AccessOrder, Action, Places, Repeated, Step};
 use super::{Files, Member};
 use crate::choose::Chooser;
 use crate::meter::Tally;
@@ -98,7 +98,7 @@ pub(super) struct Task<'a, S: System> {
 }
 
 /// The state that a step keeps from one operation to the next, and from one round to the next.
-struct Place<S: System> {
+struct StepState<S: System> {
     /// The step's own handle of its file. The handle has the state of readahead. None if the step uses no file.
     file: Option<S::File>,
     /// The chooser of random places, made when the step is first done.
@@ -244,7 +244,7 @@ impl<'a, S: System> Task<'a, S> {
     }
 
     /// Opens the file of a step, if it uses one. Returns the state that the step keeps from one operation to the next.
-    fn place(&self, step: &Step) -> Result<Place<S>, SystemError> {
+    fn place(&self, step: &Step) -> Result<StepState<S>, SystemError> {
         let mut file = step.action.file().map(|name| self.system.open(&self.file(name).name)).transpose()?;
         if let (Action::Read { places, .. }, Some(file)) = (&step.action, &mut file)
             && places.random_advice
@@ -252,7 +252,7 @@ impl<'a, S: System> Task<'a, S> {
             // Without readahead, each page that is read in is a miss.
             self.system.expect_random_reads(file);
         }
-        Ok(Place { file, chooser: None, next: 0, since_sync: 0, has_written: false })
+        Ok(StepState { file, chooser: None, next: 0, since_sync: 0, has_written: false })
     }
 
     /// Returns whether the task is to end. Steps before the measurement, which have no tally, are done to their end.
@@ -261,7 +261,12 @@ impl<'a, S: System> Task<'a, S> {
     }
 
     /// Performs the step `step` as many times, or for as long, as it says.
-    fn step(&mut self, step: &Step, place: &mut Place<S>, mut tally: Option<&mut Tally>) -> Result<(), SystemError> {
+    fn step(
+        &mut self,
+        step: &Step,
+        place: &mut StepState<S>,
+        mut tally: Option<&mut Tally>,
+    ) -> Result<(), SystemError> {
         let started = self.system.now();
         let most = match step.repeated {
             Repeated::Operations(most) => most,
@@ -366,7 +371,7 @@ impl<'a, S: System> Task<'a, S> {
     fn act<'s>(
         &mut self,
         step: &'s Step,
-        place: &mut Place<S>,
+        place: &mut StepState<S>,
         tally: Option<&Tally>,
     ) -> Result<(Option<&'s str>, Option<Nanos>), SystemError> {
         let mut row = step.row.as_deref();
@@ -432,20 +437,20 @@ impl<'a, S: System> Task<'a, S> {
     }
 
     /// Syncs the file of a step. Returns the time that this took.
-    fn sync(system: &S, place: &Place<S>) -> Result<Nanos, SystemError> {
+    fn sync(system: &S, place: &StepState<S>) -> Result<Nanos, SystemError> {
         let started = system.now();
         system.sync(place.file.as_ref().expect(OPENED))?;
         Ok(system.now().since(started))
     }
 
-    fn read(&mut self, name: &str, places: &Places, place: &mut Place<S>) -> Result<Nanos, SystemError> {
+    fn read(&mut self, name: &str, places: &Places, place: &mut StepState<S>) -> Result<Nanos, SystemError> {
         let shared = self.file(name);
         let page = self.choose(places, shared.pages, place);
         self.bytes.resize(PAGE_BYTES * places.pages.min(shared.pages - page) as usize, 0);
         shared.read(self.system, place.file.as_mut().expect(OPENED), page, &mut self.bytes)
     }
 
-    fn write(&mut self, name: &str, places: &Places, place: &mut Place<S>) -> Result<Nanos, SystemError> {
+    fn write(&mut self, name: &str, places: &Places, place: &mut StepState<S>) -> Result<Nanos, SystemError> {
         let shared = self.file(name);
         loop {
             let page = self.choose(places, shared.pages, place);
@@ -464,7 +469,7 @@ impl<'a, S: System> Task<'a, S> {
     }
 
     /// Syncs the file of a step after every `sync_every` writes.
-    fn sync_after(&mut self, step: &Step, place: &mut Place<S>) -> Result<(), SystemError> {
+    fn sync_after(&mut self, step: &Step, place: &mut StepState<S>) -> Result<(), SystemError> {
         if std::mem::take(&mut place.has_written) {
             place.since_sync += 1;
             if place.since_sync == step.sync_every {
@@ -479,7 +484,7 @@ impl<'a, S: System> Task<'a, S> {
     fn touch(
         &mut self,
         (name, places, store_percent): (&str, &Places, u64),
-        place: &mut Place<S>,
+        place: &mut StepState<S>,
     ) -> Result<Nanos, SystemError> {
         let pages = self.region(name)?.pages;
         let page = self.choose(places, pages, place);
@@ -514,17 +519,17 @@ impl<'a, S: System> Task<'a, S> {
     }
 
     /// Returns the first page of the next operation on a file or region of `pages` pages.
-    fn choose(&mut self, places: &Places, pages: u64, place: &mut Place<S>) -> u64 {
+    fn choose(&mut self, places: &Places, pages: u64, place: &mut StepState<S>) -> u64 {
         let (first, every) = if places.is_own { (self.number, self.kind.count) } else { (0, 1) };
         // The pages that the task may choose among are `first`, `first + every`, and so on.
         let choices = (pages - first).div_ceil(every);
         let chosen = match places.order {
-            Order::Sequential => {
+            AccessOrder::Sequential => {
                 let chosen = if place.next < choices { place.next } else { 0 };
                 place.next = chosen + places.pages;
                 chosen
             }
-            Order::Random => {
+            AccessOrder::Random => {
                 // A request of several pages begins at a multiple of its size, as requests of fio do.
                 let blocks = choices.div_ceil(places.pages);
                 let chooser =

@@ -102,7 +102,7 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Places {
     /// The order in which the step uses the pages of the file or region.
-    pub order: Order,
+    pub order: AccessOrder,
     /// The distribution by which pages are chosen, if the order is random.
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`.
@@ -118,7 +118,7 @@ pub struct Places {
 /// The order in which the operations of a step use the pages of a file or region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum AccessOrder {
     /// Each operation begins at a random place.
     #[default]
     Random,
@@ -183,7 +183,7 @@ struct Text {
     drop_caches: Option<bool>,
     fork: Option<bool>,
 
-    order: Option<Order>,
+    order: Option<AccessOrder>,
     distribution: Option<Distribution>,
     theta: Option<f64>,
     kib: Option<u64>,
@@ -331,7 +331,7 @@ fn places(text: &Text) -> Result<Places, String> {
         theta: text.theta.unwrap_or(1.2),
         pages: kib / 4,
         is_own: text.own.unwrap_or(false),
-        random_advice: text.random_advice.unwrap_or(order == Order::Random),
+        random_advice: text.random_advice.unwrap_or(order == AccessOrder::Random),
     })
 }
 

@@ -126,7 +126,7 @@ impl Deref for Subtree {
 
 /// The groups of the tree in preorder, with their positions and the sizes of their subtrees.
 #[derive(Debug)]
-struct Order {
+struct Preorder {
     /// All groups of the tree in preorder (parents before children), the root group first. Walks share the list until
     /// the tree changes.
     preorder: Arc<Vec<GroupId>>,
@@ -153,13 +153,14 @@ pub(super) struct Tree<M: Machine> {
     pins: Box<[AtomicU32]>,
     /// The [`State`] of each group. It is changed only under the lock of `order`.
     states: Box<[AtomicU8]>,
-    order: M::Lock<Order>,
+    order: M::Lock<Preorder>,
 }
 
 impl<M: Machine> Tree<M> {
     /// Creates a tree that can hold `count` groups, including the root group. At first it has only the root group.
     pub(super) fn new(machine: &M, count: usize) -> Self {
-        let order = Order { preorder: Arc::new(vec![GroupId::ROOT]), position: vec![0; count], size: vec![1; count] };
+        let order =
+            Preorder { preorder: Arc::new(vec![GroupId::ROOT]), position: vec![0; count], size: vec![1; count] };
         let tree = Self {
             parents: (0..count).map(|_| AtomicU16::new(0)).collect(),
             pins: (0..count).map(|_| AtomicU32::new(0)).collect(),
@@ -220,7 +221,7 @@ impl<M: Machine> Tree<M> {
     }
 
     /// Takes a group that has no children out of the tree.
-    fn take_out(&self, order: &mut Order, id: GroupId) {
+    fn take_out(&self, order: &mut Preorder, id: GroupId) {
         let number = usize::from(id.0);
         let at = order.position[number];
         Arc::make_mut(&mut order.preorder).remove(at);
@@ -233,7 +234,7 @@ impl<M: Machine> Tree<M> {
 
     /// Takes removed groups without pages out of the tree, children before parents. `is_empty` says whether a group has
     /// no pages.
-    fn bury(&self, order: &mut Order, is_empty: impl Fn(GroupId) -> bool) {
+    fn bury(&self, order: &mut Preorder, is_empty: impl Fn(GroupId) -> bool) {
         for at in (1..order.preorder.len()).rev() {
             let id = order.preorder[at];
             if self.is(id, State::Dying) && order.size[usize::from(id.0)] == 1 && is_empty(id) {
@@ -243,7 +244,7 @@ impl<M: Machine> Tree<M> {
     }
 }
 
-impl Order {
+impl Preorder {
     /// Returns the range of positions that a group and its descendants have in the preorder of the tree. Returns an
     /// empty range if the group does not exist.
     fn stretch(&self, id: GroupId) -> Range<usize> {
@@ -253,7 +254,7 @@ impl Order {
         if exists { at..at + self.size[number] } else { 0..0 }
     }
 
-    /// Updates [`Order::position`] for the groups from index `from` of the preorder to its end.
+    /// Updates [`Preorder::position`] for the groups from index `from` of the preorder to its end.
     fn number_from(&mut self, from: usize) {
         for at in from..self.preorder.len() {
             self.position[usize::from(self.preorder[at].0)] = at;

@@ -100,10 +100,10 @@ fn written(value: &str, form: Form) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use catalogue::library;
+    use catalogue::find;
 
     fn of(word: &str) -> Vec<(String, String)> {
-        settings(&library::kernel(word).unwrap()).into_iter().map(|it| (it.name, it.value)).collect()
+        settings(&find::kernel(word).unwrap()).into_iter().map(|it| (it.name, it.value)).collect()
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn every_key_is_a_choice_of_the_engine() {
-        let kernel = library::kernel("6.1-mglru").unwrap();
+        let kernel = find::kernel("6.1-mglru").unwrap();
         for (key, _, _) in SETTINGS {
             assert!(kernel.settings.iter().any(|it| key == format!("{}.{}", it.section, it.key)), "{key}");
         }

@@ -5,7 +5,7 @@ use super::cipher::{Cipher, Sealed};
 use super::device::{Device, Durable};
 use super::generation::Generation;
 use super::progress::{Cause, Extent, Next, Progress};
-use crate::machine::arena::Run;
+use crate::machine::arena::IoRun;
 use crate::machine::sys::{self, Errno};
 use machine::{BLOCK_BYTES, Operation, Request};
 use smallvec::SmallVec;
@@ -20,7 +20,7 @@ use std::thread;
 const TAIL_BYTES_MAX: usize = 16 * BLOCK_BYTES;
 
 /// The memory of a request, as a list of contiguous runs. Up to four runs need no allocation.
-pub(super) type Runs<'a> = SmallVec<[Run<'a>; 4]>;
+pub(super) type Runs<'a> = SmallVec<[IoRun<'a>; 4]>;
 
 /// A way to carry out disk requests. Each transfer (request under way) must be ended exactly once: by
 /// [`Transfer::perform`], by [`Transfer::fail`], or by a backend of this library.
@@ -392,7 +392,7 @@ impl Transfer {
             // The pointer is made mutable, but the system only reads the encrypted blocks, because the transfer is a
             // write.
             let start = self.sealed.as_ptr().cast::<u8>().wrapping_add(self.progress.done).cast_mut();
-            runs.push(Run::new(start, size_of_val(&*self.sealed) - self.progress.done));
+            runs.push(IoRun::new(start, size_of_val(&*self.sealed) - self.progress.done));
         }
         let mut left = self.part().min(self.cut.unwrap_or(usize::MAX));
         if left < self.request.frames.len() * BLOCK_BYTES - self.progress.done {

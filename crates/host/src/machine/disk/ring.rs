@@ -20,7 +20,7 @@
 
 use super::backend::{Backend, Runs, Transfer};
 use super::pool::Pool;
-use crate::machine::arena::Run;
+use crate::machine::arena::IoRun;
 use crate::machine::notice::{Notice, Notices};
 use crate::machine::sys::{self, Errno};
 use crate::machine::task::AbortOnPanic;
@@ -461,7 +461,7 @@ fn entry(InFlight { transfer, runs }: &InFlight) -> squeue::Entry {
             Operation::Write => opcode::Write::new(fd, buffer, bytes).offset(offset).rw_flags(write_flags).build(),
         };
     }
-    let (vector, count) = (Run::as_io_vectors(runs), runs.len().min(sys::RUNS_MAX) as u32);
+    let (vector, count) = (IoRun::as_io_vectors(runs), runs.len().min(sys::RUNS_MAX) as u32);
     match operation {
         Operation::Read => opcode::Readv::new(fd, vector, count).offset(offset).build(),
         Operation::Write => opcode::Writev::new(fd, vector, count).offset(offset).rw_flags(write_flags).build(),

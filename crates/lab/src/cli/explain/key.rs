@@ -14,7 +14,7 @@ use super::origin;
 use crate::{known_names, meanings};
 use catalogue::difference::plain;
 use catalogue::values::constant;
-use catalogue::{embedded, library};
+use catalogue::{embedded, find};
 use figures::counters;
 use report::Look;
 use report::grid::{Cell, Grid, hanging};
@@ -274,9 +274,9 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
 /// Returns the description that an embedded file of a kernel, machine or experiment has.
 fn about_file(folder: &str, name: &str) -> String {
     match folder {
-        "kernels" => library::kernel(name).map(|kernel| kernel.about),
-        "machines" => library::machine(name).map(|machine| machine.about),
-        _ => library::experiment(name).map(|experiment| experiment.about),
+        "kernels" => find::kernel(name).map(|kernel| kernel.about),
+        "machines" => find::machine(name).map(|machine| machine.about),
+        _ => find::experiment(name).map(|experiment| experiment.about),
     }
     .unwrap_or_default()
 }
@@ -287,7 +287,7 @@ fn of_kernels(choice: &Choice) -> Result<Known, Error> {
     let Choice { section, key, values, .. } = choice;
     let mut by_value = Vec::new();
     for name in embedded::names("kernels") {
-        let kernel = library::kernel(name)?;
+        let kernel = find::kernel(name)?;
         let Some(setting) = kernel.settings.iter().find(|it| (&*it.section, &*it.key) == (section, key)) else {
             continue;
         };
@@ -313,7 +313,7 @@ fn of_kernels(choice: &Choice) -> Result<Known, Error> {
 fn of_machines(path: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("machines") {
-        let node = library::machine(name)?.node;
+        let node = find::machine(name)?.node;
         let found = path.split('.').try_fold(&node, |node, key| node.first().get(key));
         if let Some(node) = found {
             own(&mut by_value, name, constant(node), node.place.to_string());
@@ -326,7 +326,7 @@ fn of_machines(path: &str) -> Result<Option<Known>, Error> {
 fn of_experiments(param: &str) -> Result<Option<Known>, Error> {
     let mut by_value = Vec::new();
     for name in embedded::names("experiments") {
-        let experiment = library::experiment(name)?;
+        let experiment = find::experiment(name)?;
         let params = grounds::find(&experiment.workload).and_then(|workload| workload.params(&experiment.params));
         let at = || param.split('.').try_fold(params.as_ref()?, |value, key| value.get(key));
         let given = param.split('.').try_fold(&experiment.params, |node, key| node.get(key));

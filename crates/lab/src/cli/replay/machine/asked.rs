@@ -5,8 +5,8 @@ use crate::cli::End;
 use crate::untimed::sizes::{self, Size};
 use ::trace::Metadata;
 use ::trace::request::PAGE_BYTES;
+use catalogue::find;
 use catalogue::ground::{Ground, GroundOptions};
-use catalogue::library;
 use engine::kernel::choice;
 use report::Column;
 use std::path::Path;
@@ -149,7 +149,7 @@ impl Asked {
             return Err(End::Usage(why.to_owned()));
         }
         let word = self.request.machine.as_deref().unwrap_or(MACHINE);
-        let layout = library::machine(word)?.memory;
+        let layout = find::machine(word)?.memory;
         let sizes = self.memory_pages.iter().flat_map(|pages| self.nearby(*pages).chain([*pages]));
         let mut sizes: Vec<u64> = sizes.collect();
         sizes.sort_unstable();

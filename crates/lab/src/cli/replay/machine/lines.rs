@@ -5,13 +5,13 @@ use catalogue::ground::Ground;
 use report::{Column, Table};
 
 /// The figures of a line, in the order of their columns.
-pub const FIGURES: [Figure; 6] = [
-    Figure { row: "Pages read", name: "pages read", key: "pages_read", digits: 0 },
-    Figure { row: "workingset_refault_file", name: "refaults", key: "workingset_refault_file", digits: 0 },
-    Figure { row: "Hit ratio", name: "hits, %", key: "hit_percent", digits: 2 },
-    Figure { row: "pgmajfault", name: "major faults", key: "pgmajfault", digits: 0 },
-    Figure { row: "Pages written", name: "pages written", key: "pages_written", digits: 0 },
-    Figure { row: "Elapsed", name: "time, s", key: "elapsed_s", digits: 2 },
+pub const FIGURES: [LineFigure; 6] = [
+    LineFigure { row: "Pages read", name: "pages read", key: "pages_read", digits: 0 },
+    LineFigure { row: "workingset_refault_file", name: "refaults", key: "workingset_refault_file", digits: 0 },
+    LineFigure { row: "Hit ratio", name: "hits, %", key: "hit_percent", digits: 2 },
+    LineFigure { row: "pgmajfault", name: "major faults", key: "pgmajfault", digits: 0 },
+    LineFigure { row: "Pages written", name: "pages written", key: "pages_written", digits: 0 },
+    LineFigure { row: "Elapsed", name: "time, s", key: "elapsed_s", digits: 2 },
 ];
 
 /// Place of the pages read among [`FIGURES`].
@@ -26,7 +26,7 @@ const CLIFF: f64 = 0.25;
 
 /// A figure of a line.
 #[derive(Clone, Copy, Debug)]
-pub struct Figure {
+pub struct LineFigure {
     /// Name of the row that has the figure.
     pub row: &'static str,
     /// Name in tables.
@@ -123,7 +123,7 @@ fn values_of(column: &Column, asked: &Asked) -> String {
 }
 
 fn case_of(table: &Table, asked: &Asked, Columns { kernel, values, columns }: Columns) -> Case {
-    let row = |figure: &Figure| table.rows.iter().find(|row| row.name == figure.row);
+    let row = |figure: &LineFigure| table.rows.iter().find(|row| row.name == figure.row);
     let value = |figure: usize, column: usize| row(&FIGURES[figure])?.median(column);
     let column_of = |pages: u64| columns.iter().find(|(of, _)| *of == pages).map(|(_, column)| *column);
     let curve_of = |figure: usize| {

@@ -14,7 +14,7 @@ use engine::kernel::{Kernel, Source, files};
 use placed::{Error, Node, Place, one_of};
 
 use crate::experiment::Experiment;
-use crate::hardware::Machine;
+use crate::hardware::Hardware;
 use crate::{embedded, hardware, versions};
 use kit::input;
 
@@ -202,7 +202,7 @@ fn unchanged_kernel(word: &str) -> Result<Kernel, Error> {
 ///
 /// # Errors
 /// The errors of [`kernel`].
-pub fn machine(word: &str) -> Result<Machine, Error> {
+pub fn machine(word: &str) -> Result<Hardware, Error> {
     machine_with(word, &[])
 }
 
@@ -211,7 +211,7 @@ pub fn machine(word: &str) -> Result<Machine, Error> {
 ///
 /// # Errors
 /// The errors of [`kernel`].
-pub fn machine_with(word: &str, groups: &[Node]) -> Result<Machine, Error> {
+pub fn machine_with(word: &str, groups: &[Node]) -> Result<Hardware, Error> {
     let (name, changes) = split(word)?;
     if is_file(name) {
         let path = Path::new(name);
