@@ -52,6 +52,13 @@
 //! * *list*: the task that takes the page off its list, under the lock of the lists, is the only one that works on it.
 //!   [`crate::lru`] takes pages off lists.
 //!
+//! A guard of the library is a read or a write that goes on until the guard is dropped.
+//!
+//! *Mapped pages*: a fault makes a page-table entry under the page lock, and the entry has a reference. So truncation,
+//! reclaim and migration, which hold the page lock, find all entries, and remove them before they take the page;
+//! migration makes them anew. Writeback makes entries read-only before it clears the page's dirty mark, so that the next
+//! store faults and marks the page again ([`crate::anonymous`]).
+//!
 //! Only one flusher or sync writes a file at a time (`File::is_being_written`). Two reads that miss the same page both
 //! allocate a frame. The second read finds the page of the first read in the index, under `i_pages`, and frees its own
 //! frame.

@@ -66,6 +66,41 @@ fn lru(choices: Choices) -> Lru<Sim> {
     Lru::over(memory(&Layout::flat(2048)), choices)
 }
 
+/// Isolates up to `n` pages of a list and puts them back, every other page active. Compares what was isolated with the
+/// naive lists.
+fn isolates_as_naive(lru: &Lru<Sim>, naive: &mut Naive, list: usize, n: u64) -> Result<(), TestCaseError> {
+    let zone = &lru.zones[0];
+    let kind = ListKind::ALL[list];
+    let Taken { entries: taken, pages, scanned, .. } = lru.isolate(lru.reach(zone), kind, n);
+    let expected: Vec<_> = naive.lists[list].iter().rev().take(n.min(32) as usize).copied().collect();
+    prop_assert_eq!(&taken[..], &expected[..]);
+    prop_assert_eq!(scanned, expected.len() as u64);
+    for (n, &frame) in taken.iter().enumerate() {
+        naive.take(frame);
+        if n % 2 == 0 {
+            lru.frames[frame].set(Flags::ACTIVE);
+        }
+        naive.push(ListKind::of(lru.frames[frame].flags()), frame);
+    }
+    lru.putback(lru.lruvec_of(zone), kind.family(), &taken, Recent::default());
+    prop_assert_eq!(pages, taken.iter().map(|frame| lru.frames.pages(*frame)).sum::<u64>());
+    lru.end_isolation(lru.lruvec_of(zone), kind.family(), pages);
+    Ok(())
+}
+
+/// Compares the lists and their page counts with the naive lists.
+fn lists_are_as_naive(lru: &Lru<Sim>, naive: &Naive) -> Result<(), TestCaseError> {
+    let zone = &lru.zones[0];
+    let mut found: [Vec<FrameNumber>; 4] = Default::default();
+    lru.for_each_listed(zone, |kind, frame| found[kind as usize].push(frame));
+    prop_assert_eq!(&found, &naive.lists);
+    for kind in ListKind::ALL {
+        let pages = naive.lists[kind as usize].iter().map(|frame| lru.frames.pages(*frame));
+        prop_assert_eq!(lru.list_pages(lru.reach(zone), kind), pages.sum::<u64>());
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -126,23 +161,7 @@ proptest! {
                         naive.lists[kind as usize].push(frame);
                     }
                 }
-                Step::Isolate(list, n) => {
-                    let kind = ListKind::ALL[list];
-                    let Taken { entries: taken, pages, scanned, .. } = lru.isolate(lru.reach(zone), kind, n);
-                    let expected: Vec<_> = naive.lists[list].iter().rev().take(n.min(32) as usize).copied().collect();
-                    prop_assert_eq!(&taken[..], &expected[..]);
-                    prop_assert_eq!(scanned, expected.len() as u64);
-                    for (n, &frame) in taken.iter().enumerate() {
-                        naive.take(frame);
-                        if n % 2 == 0 {
-                            lru.frames[frame].set(Flags::ACTIVE);
-                        }
-                        naive.push(ListKind::of(lru.frames[frame].flags()), frame);
-                    }
-                    lru.putback(lru.lruvec_of(zone), kind.family(), &taken, Recent::default());
-                    prop_assert_eq!(pages, taken.iter().map(|frame| lru.frames.pages(*frame)).sum::<u64>());
-                    lru.end_isolation(lru.lruvec_of(zone), kind.family(), pages);
-                }
+                Step::Isolate(list, n) => isolates_as_naive(&lru, &mut naive, list, n)?,
                 Step::Free(n) => {
                     let Some(frame) = choose(n) else { continue };
                     naive.take(frame);
@@ -151,13 +170,7 @@ proptest! {
                 }
             }
             lru.drain_before_use();
-            let mut found: [Vec<FrameNumber>; 4] = Default::default();
-            lru.for_each_listed(zone, |kind, frame| found[kind as usize].push(frame));
-            prop_assert_eq!(&found, &naive.lists);
-            for kind in ListKind::ALL {
-                let pages = naive.lists[kind as usize].iter().map(|frame| lru.frames.pages(*frame));
-                prop_assert_eq!(lru.list_pages(lru.reach(zone), kind), pages.sum::<u64>());
-            }
+            lists_are_as_naive(&lru, &naive)?;
         }
     }
 }
