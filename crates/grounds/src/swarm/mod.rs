@@ -193,6 +193,7 @@ const LATE_PART: u64 = 4;
 struct Plan {
     mean_step: machine::Nanos,
     cpus: usize,
+    nodes: usize,
     seed: u64,
     tasks: Vec<draw::TaskPlan>,
     shared: u64,
@@ -208,6 +209,7 @@ impl Plan {
         Self {
             mean_step: world.mean_step(),
             cpus: *cpus,
+            nodes: world.layout().nodes.len(),
             seed: *seed,
             tasks: tasks.clone(),
             shared: *shared,
@@ -349,8 +351,11 @@ const AT_INTERVALS: [&str; 3] = ["compactor", "khugepaged", "log"];
 fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
     // A task that was killed spins while it waits for a device, which may stall for some seconds.
     let spinning = plan.tasks.iter().filter(|task| task.killed_at.is_some()).count() as u64;
-    let limit = machine::Nanos(plan.mean_step.0 * STEPS_MAX) + machine::Nanos::from_secs(10 * spinning);
-    let interval = machine::Nanos((limit.0 / 64 / plan.cpus as u64).max(1_000_000));
+    let work = machine::Nanos(plan.mean_step.0 * STEPS_MAX) + machine::Nanos::from_secs(10 * spinning);
+    // An allocation that fails may nap for half a minute in all. Where kswapd does not give up (Linux 4.8 to 4.11), each
+    // node's kswapd scans in vain meanwhile.
+    let limit = work + machine::Nanos::from_secs(60 * plan.nodes as u64);
+    let interval = machine::Nanos((work.0 / 64 / plan.cpus as u64).max(1_000_000));
     let (world, is_late) = (sim.clone(), is_late.clone());
     sim.spawn("watchdog", move || {
         while !world.is_killed() {
@@ -361,7 +366,7 @@ fn start_watchdog(sim: &Sim, plan: &Plan, is_late: &Rc<Cell<bool>>) {
             let is_of_tasks = |line: &str| !AT_INTERVALS.iter().any(|task| line.starts_with(task));
             profile.retain(|line| !line.contains(Func::User.name()) && is_of_tasks(line));
             let used = machine::Nanos(profile.iter().map(time_of).sum());
-            is_late.set(used.0 > limit.0 / LATE_PART);
+            is_late.set(used.0 > work.0 / LATE_PART);
             if used > limit {
                 profile.sort_by_key(|line| std::cmp::Reverse(time_of(line)));
                 profile.truncate(12);
