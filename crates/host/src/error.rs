@@ -115,8 +115,8 @@ pub enum Error {
     /// The builder's settings are wrong: for example, the size is too small or too large, or a kernel file has a
     /// mistake.
     Builder(String),
-    /// A page cannot have a log number ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)). The text says
-    /// why.
+    /// A page cannot have a log number ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)), or a file not
+    /// this log ([`File::set_log`](crate::File::set_log)). The text says why.
     LogNumber(&'static str),
     /// A memory control group cannot be used as asked.
     Group {
@@ -275,7 +275,7 @@ impl fmt::Display for Error {
             Self::OutOfMemory { state } => f.write_str(state),
             Self::Swap(source) => source.fmt(f),
             Self::Builder(message) => f.write_str(message),
-            Self::LogNumber(why) => write!(f, "a page cannot have a log number: {why}"),
+            Self::LogNumber(why) => write!(f, "log and pages cannot be ordered: {why}"),
             Self::Group { name, kind } => write!(f, "group {name}: {kind}"),
             Self::LruGen(source) => source.fmt(f),
             Self::System(source) => write!(f, "the system does not grant what is needed: {source}"),

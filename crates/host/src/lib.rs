@@ -41,6 +41,7 @@ mod error;
 mod file;
 mod group;
 mod kernel;
+mod log;
 #[doc(hidden)]
 pub mod machine;
 mod memory;
@@ -65,6 +66,7 @@ pub use engine::lru::policy::multigen::command::CommandError as LruGenError;
 pub use error::{Error, ErrorKind};
 pub use file::{Advice, File, FileStream, OpenOptions, PageVersion};
 pub use group::{Group, GroupError};
+pub use log::Log;
 pub use machine::{Notice, SwapFileError};
 pub use memory::{Memory, ShutdownError, Vmstat};
 pub use page::{PageRead, PageWrite};

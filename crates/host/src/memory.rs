@@ -4,6 +4,7 @@ use crate::contiguous::Contiguous;
 use crate::error::Error;
 use crate::file::{File, OpenOptions};
 use crate::group::Group;
+use crate::log::Log;
 use crate::machine::Notice;
 use crate::region::Region;
 use crate::shared::{Parts, Shared};
@@ -219,6 +220,13 @@ impl Memory {
     /// ```
     pub fn group(&self, name: &str) -> Result<Group, Error> {
         Group::get_or_create(&self.shared, None, name)
+    }
+
+    /// Makes a log, for which pages of the files wait whose log it becomes by [`File::set_log`]. It is not durable up to any
+    /// record yet.
+    #[must_use]
+    pub fn log(&self) -> Log {
+        Log::new(&self.shared)
     }
 
     /// Returns the present values of all counters and gauges.

@@ -276,3 +276,73 @@ fn pages_behind_many_that_wait_are_written() {
     tree.note_log_durable(3);
     tree.sync_data().unwrap();
 }
+
+/// Threads change pages of several files, which have one log, while another thread makes it durable as far as it is wanted.
+/// Whatever is then read from the files themselves has its record.
+#[test]
+fn files_with_one_log_keep_its_order() {
+    let folder = folder();
+    let memory = builder().size(16 << 20).start().unwrap();
+    let log = memory.log();
+    let files = ["a", "b", "c"].map(|name| memory.create(folder.path().join(name)).unwrap());
+    for file in &files {
+        file.set_log(&log).unwrap();
+        file.set_len(PAGES * PAGE as u64).unwrap();
+    }
+    let (next, durable, is_done) = (Mutex::new(1_u64), Mutex::new(0_u64), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                let Some(wanted) = log.wait_for_wanted(Duration::from_millis(100)) else { continue };
+                *durable.lock().unwrap() = wanted;
+                log.note_durable(wanted);
+            }
+        });
+        let on_disk = |name: &str| {
+            let bytes = fs::read(folder.path().join(name)).unwrap();
+            bytes.chunks_exact(PAGE).map(|page| u64::from_le_bytes(page[..8].try_into().unwrap())).max()
+        };
+        for n in 0..3 * PAGES {
+            let mut page = files[n as usize % 3].page_mut(n * 7 % PAGES).unwrap();
+            let number = *next.lock().unwrap();
+            page.raise_log_number(number).unwrap();
+            page[..8].copy_from_slice(&number.to_le_bytes());
+            *next.lock().unwrap() += 1;
+            if n % 1000 == 999 {
+                let found = ["a", "b", "c"].map(on_disk).into_iter().flatten().max().unwrap();
+                assert!(
+                    found <= *durable.lock().unwrap(),
+                    "record {found} is not durable, and its page is on the disk"
+                );
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    let last = *next.lock().unwrap();
+    log.note_durable(last);
+    files.iter().for_each(|file| file.sync_data().unwrap());
+    assert_eq!((log.wanted(), memory.vmstat().get("nr_write_failed")), (None, 0));
+}
+
+/// A file has one log, which stays until the last handle is closed. A log of another memory is refused.
+#[test]
+fn a_file_has_one_log() {
+    let folder = folder();
+    let (memory, other) = (memory(), builder().start().unwrap());
+    let (log, path) = (memory.log(), folder.path().join("tree"));
+    let tree = memory.create(&path).unwrap();
+    assert_eq!(tree.log_wanted(), None);
+    tree.set_log(&log).unwrap();
+    tree.set_log(&log.clone()).unwrap();
+    for refused in [tree.set_log(&memory.log()), tree.set_log(&other.log())] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    drop(tree);
+    let tree = memory.open(&path).unwrap();
+    tree.note_log_durable(3);
+    assert!(tree.set_log(&log).is_err(), "it has a log of its own now");
+    let waiter = thread::spawn(move || log.wait_for_wanted(Duration::from_secs(600)));
+    thread::sleep(Duration::from_millis(50));
+    memory.shutdown().unwrap();
+    assert_eq!(waiter.join().unwrap(), None);
+}

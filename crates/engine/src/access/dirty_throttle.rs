@@ -4,7 +4,7 @@
 use super::choices::DirtyThrottle;
 use super::{Access, Error};
 use crate::lru::wait::TICK;
-use crate::page_cache::File;
+use crate::page_cache::{File, Log};
 use crate::task::Task;
 use crate::writeback::Backing;
 use crate::writeback::choices::DeviceLimits;
@@ -182,29 +182,26 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Releases all throttled writers, and all tasks that wait for work on the log. The ground (the simulator or the library) calls this when the flushers and
-    /// kswapd have ended.
+    /// Releases all throttled writers, and all tasks that wait until a log is wanted. The ground (the simulator or the
+    /// library) calls this when the flushers and kswapd have ended.
     pub fn release_waiters(&self) {
         self.is_abandoned.store(true, SeqCst);
-        for file in self.page_cache().files().iter() {
-            file.log_order.get().inspect(|order| self.machine.wake(&order.wanted_wait));
-        }
+        self.writeback().wake_log_writers();
     }
 
-    /// Waits until writes of pages wait for the log, but not longer than until `end`, and not after
+    /// Waits until writes of pages wait for a log, but not longer than until `end`, and not after
     /// [`Access::release_waiters`]. Returns the number up to which the log should become durable; `None` if no write
     /// waits. This function may sleep.
     #[must_use]
-    pub fn wait_for_log_wanted(&self, file: &File<M>, end: Nanos) -> Option<u64> {
-        let order = self.writeback().log_order(file);
+    pub fn wait_for_log_wanted(&self, log: &Log<M>, end: Nanos) -> Option<u64> {
         loop {
-            let ticket = self.machine.ticket(&order.wanted_wait);
-            let wanted = self.writeback().log_wanted(file);
+            let ticket = self.machine.ticket(&log.wanted_wait);
+            let wanted = self.writeback().log_wanted(log);
             let is_over = self.machine.now() >= end || self.machine.is_killed() || self.is_abandoned.load(SeqCst);
             if wanted.is_some() || is_over {
                 return wanted;
             }
-            self.machine.sleep(&order.wanted_wait, ticket, Some(end));
+            self.machine.sleep(&log.wanted_wait, ticket, Some(end));
         }
     }
 

@@ -1,12 +1,12 @@
 //! A file: the index of its pages in memory, the places of its blocks on the device, and the state of its writeback.
 
 use super::file_index::FileIndex;
-use super::log_order::LogOrder;
+use super::log_order::{Log, LogOrder};
 use super::segments::Segments;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The value for "no block yet". No page has block 0 of the device, because this block belongs to the file system
 /// itself.
@@ -325,6 +325,12 @@ impl<M: Machine> File<M> {
     #[must_use]
     pub fn begin_sync(&self) -> SyncStart {
         SyncStart { failed: self.failed_writes(), put_off: self.put_off() }
+    }
+
+    /// Returns the log that the log numbers of the file's pages belong to; `None` if the file has none yet.
+    #[must_use]
+    pub fn log(&self) -> Option<Arc<Log<M>>> {
+        self.log_order.get().map(|order| order.log.clone())
     }
 
     fn put_off(&self) -> u64 {

@@ -5,7 +5,8 @@
 //! ([`super::write_failure`]), except that no error is recorded: no dirty limit counts it, reclaim ignores it, and the
 //! flusher keeps it apart and tries to write it again at intervals, or as soon as the log has become durable further. If
 //! there are too many such pages, writes to their file are refused. No task of the engine ever waits for the log, and none
-//! writes it: the application's own task for the log learns by `Access::wait_for_log_wanted` how far it is wanted.
+//! writes it: the application's own task for the log learns by `Access::wait_for_log_wanted` how far it is wanted. One log may be
+//! that of many files: what becomes durable then concerns only those of which writes were put off.
 //!
 //! The order holds only if no page changes while it is being written (`writeback.stable_pages`).
 
@@ -15,9 +16,10 @@ use super::write::Purpose;
 use crate::memory::Owner;
 use crate::page_cache::file::WriteFailure;
 use crate::page_cache::log_order::LogOrder;
-use crate::page_cache::{File, Tag};
+use crate::page_cache::{File, Log, Tag};
 use machine::atomic::Ordering::SeqCst;
-use machine::{FrameNumber, IoError, Machine};
+use machine::{FrameNumber, IoError, Lock, Machine};
+use std::sync::{Arc, Weak};
 
 impl<M: Machine> Writeback<M> {
     /// Returns whether the engine can keep the order of log and pages: pages do not change while they are written.
@@ -26,8 +28,41 @@ impl<M: Machine> Writeback<M> {
         !matches!(self.choices.stable_pages, StablePages::No)
     }
 
+    /// Creates a log for the pages of several files ([`Writeback::set_log`]). It is not durable up to any number yet.
+    #[must_use]
+    pub fn create_log(&self) -> Arc<Log<M>> {
+        let log = Arc::new(Log::new(&self.machine));
+        let mut logs = self.logs.lock();
+        logs.retain(|log| log.strong_count() > 0);
+        logs.push(Arc::downgrade(&log));
+        log
+    }
+
+    /// Sets the log that the log numbers of a file's pages belong to. Returns `false` if the file has another log: one that
+    /// was set before, or its own, because one of its pages has a log number already.
+    #[must_use]
+    pub fn set_log(&self, file: &File<M>, log: &Arc<Log<M>>) -> bool {
+        let order = file.log_order.get_or_init(|| Box::new(LogOrder::new(log.clone())));
+        Arc::ptr_eq(&order.log, log)
+    }
+
+    /// Returns the log numbers of a file. If the file has no log yet, it gets one of its own.
     pub(crate) fn log_order<'a>(&self, file: &'a File<M>) -> &'a LogOrder<M> {
-        file.log_order.get_or_init(|| Box::new(LogOrder::new(&self.machine)))
+        file.log_order.get_or_init(|| Box::new(LogOrder::new(Arc::new(Log::new(&self.machine)))))
+    }
+
+    /// Returns the log of a file. If the file has none yet, it gets one of its own.
+    #[must_use]
+    pub fn log_of(&self, file: &File<M>) -> Arc<Log<M>> {
+        self.log_order(file).log.clone()
+    }
+
+    /// Wakes all tasks that wait until a log is wanted.
+    pub(crate) fn wake_log_writers(&self) {
+        let logs = self.logs.lock().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
+        let of_files = self.page_cache().files();
+        let own = of_files.iter().filter_map(|file| file.log_order.get()).map(|order| &order.log);
+        logs.iter().chain(own).for_each(|log| self.machine.wake(&log.wanted_wait));
     }
 
     /// Raises the log number of a page to `number`: the page is not written before the log is durable up to it. The caller
@@ -36,7 +71,7 @@ impl<M: Machine> Writeback<M> {
         let order = self.log_order(file);
         order.raise(page, number);
         if file.index.has_tag(page, Tag::WriteFailed) && order.missing(page).is_some() {
-            self.want_log(order, number);
+            self.want_log(&order.log, number);
         }
     }
 
@@ -50,25 +85,41 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Records that the log is durable up to `number`. Pages that need no more are written from now on, although their
+    /// Records that a log is durable up to `number`. Pages that need no more are written from now on, although their
     /// writes were put off.
-    pub fn note_log_durable(&self, file: &File<M>, number: u64) {
-        // Either this task sees a page whose write is put off, or the task that puts it off sees the new number.
-        if self.log_order(file).note_durable(number) && file.failed_pages.pages.load(SeqCst) > 0 {
-            self.note_recovery(file);
+    pub fn note_log_durable(&self, log: &Log<M>, number: u64) {
+        if !log.note_durable(number) {
+            return;
+        }
+        // Either this task sees a file of which a write is put off, or the task that puts it off sees the new number.
+        for id in log.waiting() {
+            let file = self.page_cache().file(id);
+            let is_waiting = || file.as_ref().is_some_and(|file| file.failed_pages.pages.load(SeqCst) > 0);
+            if !is_waiting() {
+                log.remove_waiting(id);
+                if !is_waiting() {
+                    continue;
+                }
+                // Meanwhile another write was put off, while the file was noted still.
+                log.add_waiting(id);
+                self.machine.wake(&log.wanted_wait);
+            }
+            file.iter().for_each(|file| self.note_recovery(file));
         }
     }
 
-    /// Returns the number up to which the log should become durable, because writes of pages of the file wait for it;
-    /// `None` if none waits.
+    /// Returns the number up to which a log should become durable, because writes of pages wait for it; `None` if none
+    /// waits.
     #[must_use]
-    pub fn log_wanted(&self, file: &File<M>) -> Option<u64> {
-        file.log_order.get()?.wanted().filter(|_| file.failed_pages.pages() > 0)
+    pub fn log_wanted(&self, log: &Log<M>) -> Option<u64> {
+        let wanted = log.wanted()?;
+        let mut files = log.waiting().into_iter().filter_map(|id| self.page_cache().file(id));
+        files.any(|file| file.failed_pages.pages() > 0).then_some(wanted)
     }
 
-    fn want_log(&self, order: &LogOrder<M>, number: u64) {
-        if order.want(number) {
-            self.machine.wake(&order.wanted_wait);
+    fn want_log(&self, log: &Log<M>, number: u64) {
+        if log.want(number) {
+            self.machine.wake(&log.wanted_wait);
         }
     }
 
@@ -90,7 +141,8 @@ impl<M: Machine> Writeback<M> {
         if purpose == Some(Purpose::Sync) {
             order.note_unsynced(self.frames[frame].index());
         }
-        self.want_log(order, number);
+        order.log.add_waiting(file.id);
+        self.want_log(&order.log, number);
         if self.log_number_missing(file, frame).is_none() {
             self.note_recovery(file);
         }

@@ -29,8 +29,10 @@ pub use write::WritePage;
 
 use crate::anonymous::Anonymous;
 use crate::memory::Groups;
-use machine::Machine;
+use crate::page_cache::Log;
+use machine::{LockClass, Machine};
 use std::ops::Deref;
+use std::sync::Weak;
 
 /// The layer (*floor*) of the engine that writes dirty pages back.
 pub struct Writeback<M: Machine> {
@@ -39,6 +41,8 @@ pub struct Writeback<M: Machine> {
     pub choices: Choices,
     /// The devices, by number.
     pub backings: Backings<M>,
+    /// The logs that programs have made for several files ([`Writeback::create_log`]).
+    logs: M::Lock<Vec<Weak<Log<M>>>>,
 }
 
 impl<M: Machine> Deref for Writeback<M> {
@@ -61,6 +65,7 @@ impl<M: Machine> Writeback<M> {
         let machine = &anonymous.machine;
         let groups = anonymous.groups.as_ref().map_or(0, Groups::room);
         let backings = Backings::new(machine, devices, groups);
-        Self { choices, backings, anonymous }
+        let logs = machine.lock(LockClass::Other, Vec::new());
+        Self { choices, backings, logs, anonymous }
     }
 }

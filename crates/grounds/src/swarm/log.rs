@@ -3,7 +3,8 @@
 
 use super::Shared;
 use super::chance::log_between;
-use engine::page_cache::File;
+use engine::Engine;
+use engine::page_cache::{File, Log as Durable};
 use machine::{Machine, Nanos};
 use sim::{Rng, Sim, TaskId};
 use std::cell::{Cell, RefCell};
@@ -33,9 +34,17 @@ pub(super) struct Log {
     /// The records that are not durable, the oldest first.
     records: RefCell<VecDeque<Record>>,
     durable: Cell<u64>,
+    /// The engine's log of all files; `None` in half of the worlds, in which each file has its own.
+    of_all: Option<Arc<Durable<Sim>>>,
 }
 
 impl Log {
+    /// Creates the empty log of the world with the seed `seed`.
+    pub fn new(seed: u64, engine: &Engine<Sim>) -> Self {
+        let is_of_all = Rng::new(seed, u64::MAX - 38).below(2) == 0;
+        Self { of_all: is_of_all.then(|| engine.access().create_log()), ..Self::default() }
+    }
+
     /// Adds a record: page `page` of `file` is about to get the stamp `stamp`. Gives the page the record's number.
     pub fn add(&self, shared: &Shared, file: &Arc<File<Sim>>, page: u32, stamp: u64) {
         let number = {
@@ -43,7 +52,10 @@ impl Log {
             records.push_back(Record { file: file.clone(), page, stamp: stamp.to_le_bytes() });
             self.durable.get() + records.len() as u64
         };
-        // Other tasks may run during this call, and use the log.
+        // Other tasks may run during these calls, and use the log.
+        if let Some(log) = &self.of_all {
+            assert!(shared.engine.access().set_log(file, log), "file {} has another log", file.id);
+        }
         shared.engine.access().raise_log_number(file, page, number);
     }
 
@@ -67,9 +79,13 @@ impl Log {
     fn make_durable(&self, shared: &Shared) {
         let records = self.records.take();
         self.durable.set(self.durable.get() + records.len() as u64);
+        if let Some(log) = &self.of_all {
+            return shared.engine.access().note_log_durable(log, self.durable.get());
+        }
         // Other tasks may run during the calls, and make files.
         let files: Vec<_> = shared.live.borrow().values().filter_map(|store| store.what.file().cloned()).collect();
-        files.iter().for_each(|file| shared.engine.access().note_log_durable(file, self.durable.get()));
+        let access = shared.engine.access();
+        files.iter().for_each(|file| access.note_log_durable(&access.log_of(file), self.durable.get()));
     }
 }
 

@@ -147,6 +147,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
             sim.spawn_on(task.node(), &task.name(), move || engine.run(task))
         })
         .collect();
+    let log = world.log_every().map(|_| log::Log::new(world.seed, &engine));
     let shared = Rc::new(Shared {
         sim: sim.clone(),
         engine,
@@ -158,7 +159,7 @@ fn run_world(world: &World) -> Result<(u64, engine::stat::Vmstat), String> {
         next_number: Cell::new(1),
         groups: groups::Tree::default(),
         processes: world.has_processes.then(processes::Tasks::default),
-        log: world.log_every().map(|_| log::Log::default()),
+        log,
         out_of_memory: Rc::default(),
         is_late: Rc::default(),
     });

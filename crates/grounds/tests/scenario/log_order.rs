@@ -2,7 +2,7 @@
 
 use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
 use engine::Task;
-use engine::page_cache::File;
+use engine::page_cache::{File, Log};
 use engine::writeback::choices::WriteFailure;
 use machine::{IoError, Machine, Nanos, Operation};
 use sim::Sim;
@@ -12,6 +12,10 @@ use std::sync::Arc;
 /// Kernels that differ in who writes dirty pages under memory pressure: direct reclaim and kswapd, kswapd, the flusher
 /// alone.
 const KERNELS: [&str; 5] = ["2.6.23-rc5", "2.6.37-kanyzone", "mm1-mmotm-20130606", "6.1-classic", "highwater"];
+
+fn log_of(ground: &Ground, file: &File<Sim>) -> Arc<Log<Sim>> {
+    ground.engine.access().log_of(file)
+}
 
 /// Writes pages of a file, each with the log number `number`.
 fn write_with(ground: &Ground, file: &Arc<File<Sim>>, pages: std::ops::Range<u32>, number: u64) {
@@ -45,17 +49,25 @@ fn no_page_is_written_before_its_record() {
             let held = access.first_put_off(&file).expect("pages wait for the log");
             assert_eq!(held.source, IoError::LogBehind);
             access.write_dirty_pages(&file);
-            access.note_log_durable(&file, 7);
+            access.note_log_durable(&log_of(ground, &file), 7);
             ground.pause_ms(2000);
             assert_eq!(ground.count("nr_written"), written, "{kernel}: the log is durable up to 7 only");
-            assert_eq!((ground.count("nr_write_failed"), access.log_wanted(&file)), (200, Some(8)), "{kernel}");
+            assert_eq!(
+                (ground.count("nr_write_failed"), access.log_wanted(&log_of(ground, &file))),
+                (200, Some(8)),
+                "{kernel}"
+            );
             ground.check();
 
-            access.note_log_durable(&file, 8);
+            access.note_log_durable(&log_of(ground, &file), 8);
             ground.pause_ms(2000);
             assert_eq!(ground.count("nr_written"), written + 200, "{kernel}");
             assert_eq!((ground.count("nr_dirty"), ground.count("nr_write_failed")), (0, 0), "{kernel}");
-            assert_eq!((access.first_put_off(&file), access.log_wanted(&file)), (None, None), "{kernel}");
+            assert_eq!(
+                (access.first_put_off(&file), access.log_wanted(&log_of(ground, &file))),
+                (None, None),
+                "{kernel}"
+            );
             ground.fsync(&file).unwrap();
             let stamps = ground.read(&file, 0..200).unwrap();
             assert!((0..200).all(|page| stamps[page as usize] == stamp(page)), "{kernel}");
@@ -74,7 +86,10 @@ fn reclaim_writes_no_page_before_its_record() {
             write_with(ground, &file, 0..300, 8);
             ground.read(&other, 0..2 * PAGES as u32).unwrap();
             assert_eq!(ground.count("nr_written"), 0, "{kernel}");
-            assert!(ground.engine.access().log_wanted(&file) == Some(8), "{kernel}: reclaim has met no page");
+            assert!(
+                ground.engine.access().log_wanted(&log_of(ground, &file)) == Some(8),
+                "{kernel}: reclaim has met no page"
+            );
             ground.check();
         });
     }
@@ -93,7 +108,7 @@ fn a_device_that_fails_after_the_log_leaves_no_trace() {
             write_with(ground, &file, 0..50, 1);
             assert!(matches!(ground.fsync(&file), Err(engine::Error::Write { source: IoError::LogBehind, .. })));
             ground.inject(Fault::Blocks { blocks: 1..51, operation: Some(Operation::Write), error: IoError::Device });
-            access.note_log_durable(&file, 1);
+            access.note_log_durable(&log_of(ground, &file), 1);
             assert!(matches!(ground.fsync(&file), Err(engine::Error::Write { source: IoError::Device, .. })));
             assert_eq!(ground.count("nr_write_failed"), failed);
             ground.check();
@@ -122,7 +137,7 @@ fn a_log_that_has_caught_up_refuses_nobody() {
             Ok::<(), engine::Error>(())
         };
         let refused = (0..3000).find(|page| write(*page).is_err()).expect("the log is behind");
-        access.note_log_durable(&file, 1);
+        access.note_log_durable(&log_of(ground, &file), 1);
         let began = ground.sim.now();
         (refused..refused + 100).for_each(|page| write(page).unwrap());
         let took = ground.sim.now().since(began);
@@ -150,8 +165,10 @@ fn a_task_that_writes_the_log_keeps_writers_going() {
                     let end = ground.sim.now() + Nanos::from_millis(100);
                     // A record is durable some time after it was wanted. The log is at the most one batch ahead.
                     ground.pause_ms(1);
-                    durable = access.wait_for_log_wanted(&logged, end).map_or(durable + 64, |number| number + 64);
-                    access.note_log_durable(&logged, durable);
+                    durable = access
+                        .wait_for_log_wanted(&log_of(ground, &logged), end)
+                        .map_or(durable + 64, |number| number + 64);
+                    access.note_log_durable(&log_of(ground, &logged), durable);
                 }
             });
             for page in 0..NUMBERS as u32 {
@@ -199,4 +216,43 @@ fn too_many_pages_that_wait_for_the_log_are_refused() {
             assert_eq!(ground.count("nr_dirty"), 0, "new pages have no log numbers");
         });
     }
+}
+
+/// Two files have one log. The log is wanted up to the larger number, and what becomes durable concerns both files. A file
+/// that has log numbers of its own gets no other log.
+#[test]
+fn files_may_have_one_log() {
+    Plan::default().run(|ground| {
+        let access = ground.engine.access();
+        let (log, files) = (access.create_log(), [(); 3].map(|()| ground.import(20)));
+        let [one, two, own] = &files;
+        assert!(access.set_log(one, &log) && access.set_log(two, &log) && access.set_log(one, &log));
+        assert!(!access.set_log(one, &access.create_log()));
+        write_with(ground, one, 0..20, 5);
+        write_with(ground, two, 0..20, 7);
+        write_with(ground, own, 0..20, 9);
+        assert!(!access.set_log(own, &log), "it has log numbers already");
+        assert_eq!(access.log_wanted(&log), None, "no write was put off yet");
+        let is_behind =
+            |file| matches!(ground.fsync(file), Err(engine::Error::Write { source: IoError::LogBehind, .. }));
+        assert!(files.iter().all(is_behind));
+        assert_eq!((access.log_wanted(&log), access.log_wanted(&log_of(ground, own))), (Some(7), Some(9)));
+        access.note_log_durable(&log, 5);
+        ground.pause_ms(500);
+        assert_eq!((ground.count("nr_write_failed"), access.log_wanted(&log)), (40, Some(7)));
+        ground.fsync(one).unwrap();
+        // A file that is removed waits no more.
+        ground.engine.access().unlink(two);
+        assert_eq!(access.log_wanted(&log), None);
+        access.note_log_durable(&log, 8);
+        write_with(ground, one, 0..20, 8);
+        ground.fsync(one).unwrap();
+        write_with(ground, one, 0..20, 10);
+        assert!(is_behind(one));
+        assert_eq!(access.log_wanted(&log), Some(10));
+        access.note_log_durable(&log, 10);
+        access.note_log_durable(&log_of(ground, own), 9);
+        ground.pause_ms(500);
+        assert_eq!((ground.count("nr_dirty"), ground.count("nr_write_failed")), (0, 0));
+    });
 }

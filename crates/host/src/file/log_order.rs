@@ -2,27 +2,41 @@
 //! ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)).
 
 use super::File;
-use machine::{Machine, Nanos};
+use crate::error::Error;
+use crate::log::{Log, until};
 use std::time::Duration;
 
 impl File {
-    /// Says that the log is durable up to the record `number`. The number is forgotten when the last handle of the file is
-    /// closed; before the first call, no page with a log number is written. Pages whose log numbers are not larger may be written from
-    /// now on; the library begins at once to write those that it has put off. Smaller numbers than before have no effect.
-    pub fn note_log_durable(&self, number: u64) {
-        self.engine.access().note_log_durable(self.cached(), number);
+    /// Sets the log to which the log numbers of the file's pages belong. Without it, the file has a log of its own, and
+    /// [`File::note_log_durable`] says how far that is durable. The log stays the file's until its last handle is closed.
+    ///
+    /// # Errors
+    /// When the file has another log: one that was set before, or its own, because a page has a log number already or
+    /// [`File::note_log_durable`] or [`File::wait_for_log_wanted`] was called. When the log belongs to another memory.
+    pub fn set_log(&self, log: &Log) -> Result<(), Error> {
+        if !log.is_of(&self.shared) {
+            return Err(Error::LogNumber("the log belongs to another memory"));
+        }
+        match self.engine.access().set_log(self.cached(), &log.engines) {
+            true => Ok(()),
+            false => Err(Error::LogNumber("the file has another log already")),
+        }
     }
 
-    /// Returns the number of the record up to which the log should become durable, because the library has put off writes
-    /// of pages until then; `None` if it has put off none.
+    /// Says that the file's log is durable up to the record `number`, as [`Log::note_durable`] does. The number is
+    /// forgotten when the last handle of the file is closed, unless the log was set by [`File::set_log`].
+    pub fn note_log_durable(&self, number: u64) {
+        let access = self.engine.access();
+        access.note_log_durable(&access.log_of(self.cached()), number);
+    }
+
+    /// Returns the number of the record up to which the file's log should become durable, as [`Log::wanted`] does.
     #[must_use]
     pub fn log_wanted(&self) -> Option<u64> {
-        self.engine.access().log_wanted(self.cached())
+        self.engine.access().log_wanted(&*self.cached().log()?)
     }
 
-    /// Waits until the library puts off the write of a page, but for `time` at most. Returns the same as
-    /// [`File::log_wanted`]. Returns as soon as the memory is shut down. It is meant for the thread that writes the log: the library never calls the program back, and
-    /// none of its threads waits for the log.
+    /// Waits until the library puts off the write of a page for the file's log, as [`Log::wait_for_wanted`] does.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -46,8 +60,7 @@ impl File {
     /// ```
     #[must_use]
     pub fn wait_for_log_wanted(&self, time: Duration) -> Option<u64> {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 2);
-        let end = self.engine.machine().now() + Nanos(nanos);
-        self.engine.access().wait_for_log_wanted(self.cached(), end)
+        let access = self.engine.access();
+        access.wait_for_log_wanted(&access.log_of(self.cached()), until(self.engine.machine(), time))
     }
 }
