@@ -204,7 +204,7 @@ impl<M: Machine> Access<M> {
                 found += 1;
                 nodes += u64::from(node.replace(page / NODE_PAGES) != Some(page / NODE_PAGES));
                 let descriptor = &self.frames[frame];
-                ensure(self.lru().is_page_of(frame, Owner::File(file.id), page), || {
+                ensure(self.page_cache().is_page_of(frame, Owner::File(file.id), page), || {
                     format!("file {} page {page} is in {frame}, which says {descriptor:?}", file.id)
                 })?;
                 let is_dirty = descriptor.is(Flags::DIRTY);

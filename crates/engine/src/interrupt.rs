@@ -23,7 +23,7 @@ impl<M: Machine> Access<M> {
         self.machine.spend(Step::EndPage, request.frames.len() as u32);
         let mut owners = Owners::default();
         for &frame in &request.frames {
-            let frame = self.end_copy(frame);
+            let frame = self.writeback().end_copy(frame);
             if self.frames[frame].is(Flags::KERNEL) {
                 self.end_direct(frame, result);
                 continue;

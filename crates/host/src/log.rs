@@ -12,7 +12,8 @@ use std::time::Duration;
 /// durable. The library neither reads nor writes it. No page whose log number is larger is written to its file
 /// ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)).
 ///
-/// One log may be that of many files ([`File::set_log`](crate::File::set_log)). A clone is a handle of the same log.
+/// One log may be that of many files ([`File::set_log`](crate::File::set_log)). A clone is a handle of the same log. Handles keep the memory
+/// alive: the thread that writes the log drops its handle when it ends.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -57,14 +58,15 @@ impl Log {
 
     /// Says that the log is durable up to the record `number`. Before the first call, no page with a log number is written.
     /// Pages whose log numbers are not larger may be written from now on; the library begins at once to write those that it
-    /// has put off. Smaller numbers than before have no effect. The time that this takes grows with the number of files of
-    /// which writes are put off, not with that of all files.
+    /// has put off. Smaller numbers than before have no effect. The time that this call takes grows with the number of
+    /// files of which writes are put off, not with that of all files.
     pub fn note_durable(&self, number: u64) {
         self.shared.engine.access().note_log_durable(&self.engines, number);
     }
 
     /// Returns the number of the record up to which the log should become durable, because the library has put off writes
-    /// of pages until then; `None` if it has put off none.
+    /// of pages until then; `None` if it has put off none. The number may be larger than what the remaining pages need, if a
+    /// page was cut off its file.
     #[must_use]
     pub fn wanted(&self) -> Option<u64> {
         self.shared.engine.access().log_wanted(&self.engines)

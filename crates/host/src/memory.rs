@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// A page cache and swap-backed anonymous memory, which share a fixed amount of memory. Reclaim works as in Linux.
 ///
-/// Handles ([`File`], [`Region`]) keep the memory alive. The memory and its handles may be used from any thread.
+/// Handles ([`File`], [`Region`], [`Log`]) keep the memory alive. The memory and its handles may be used from any thread.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -209,7 +209,7 @@ impl<'a> PageWrite<'a> {
     }
 
     /// Raises the page's *log number* (log sequence number) to `number`, for write-ahead logging: from now on the page is
-    /// not written to its file before [`File::note_log_durable`](crate::File::note_log_durable) was called with this
+    /// not written to its file before [`Log::note_durable`](crate::Log::note_durable) was called with this
     /// number or a larger one. The log itself is another file, which the caller writes. A log number is never lowered. It
     /// ends when the page leaves the file by a truncation or a hole; neither of these waits for the log.
     ///

@@ -277,7 +277,7 @@ fn pages_behind_many_that_wait_are_written() {
     tree.sync_data().unwrap();
 }
 
-/// Threads change pages of several files, which have one log, while another thread makes it durable as far as it is wanted.
+/// A thread changes pages of several files, which have one log, while another makes the log durable as far as it is wanted.
 /// Whatever is then read from the files themselves has its record.
 #[test]
 fn files_with_one_log_keep_its_order() {

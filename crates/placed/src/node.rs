@@ -110,8 +110,8 @@ impl Node {
     }
 
     /// Returns the place of the node that a message about this table is about. The beginning of the message says where
-    /// the node is, as in "task `reader`, `steps`, step 2: no file is called `tabel`". The place of this node is returned
-    /// for what is not found.
+    /// the node is, as in "task `reader`, `steps`, step 2: no file is called `tabel`". If a part is
+    /// not found, returns the place of the last node that was found.
     pub(crate) fn place_of(&self, message: &str) -> &Place {
         let mut at = self;
         let where_to = message.split_once(": ").map_or("", |(head, _)| head);

@@ -31,10 +31,16 @@ pub fn summary(all: &[Experiment], record: &Record, changes: &[Change]) -> Strin
         };
         let with_sign = kernels.iter().filter(|kernel| has_sign(kernel) && !changing.contains(kernel)).count();
         let without = kernels.len() - with_sign - changing.len();
-        let told = changing.iter().map(|kernel| {
+        let mut told: Vec<(Vec<&str>, &str)> = Vec::new();
+        for kernel in &changing {
             let known = changes.iter().find(|change| change.is_of(name, kernel));
-            format!("`{kernel}`: {}", known.map_or("unknown why", |change| &change.why))
-        });
+            let why = known.map_or("unknown why", |change| &change.why);
+            match told.iter_mut().find(|(_, known)| *known == why) {
+                Some((kernels, _)) => kernels.push(kernel),
+                None => told.push((vec![kernel], why)),
+            }
+        }
+        let told = told.iter().map(|(kernels, why)| format!("`{}`: {why}", kernels.join("`, `")));
         let told = told.collect::<Vec<_>>().join("; ");
         text.push_str(&line([
             format!("`{name}`"),

@@ -127,7 +127,7 @@ impl<M: Machine> Access<M> {
         // A writer checks at least every few hundred pages; between two checks the tracked limit moves far less than
         // that.
         let limit = |backing: &Backing<M>| backing.tracked_limit.load(Relaxed);
-        match self.writeback().writeback().choices.device_limits {
+        match self.writeback().choices.device_limits {
             DeviceLimits::Together => {
                 self.writeback().dirty_pages() > self.backings.iter().map(limit).max().unwrap_or(0).max(1)
             }

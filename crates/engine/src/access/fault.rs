@@ -437,7 +437,7 @@ impl<M: Machine> Access<M> {
                 self.anonymous().unmapped(part).then(|| self.frames.head(part))
             })
         };
-        self.end_copy(copy, replaced, spare);
+        self.end_page_copy(copy, replaced, spare);
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl<M: Machine> Access<M> {
     }
 
     fn run_flusher(&self, device: DeviceId) {
-        let choices = &self.writeback().writeback().choices;
+        let choices = &self.writeback().choices;
         let mut periodic_at = Nanos::from_millis(choices.dirty_writeback_ms);
         while !self.machine.is_killed() {
             let queue = &self.writeback().backing(device).flusher;

@@ -131,7 +131,7 @@ impl<M: Machine> Access<M> {
         // A page with the readahead mark is left to a fault of its own, which continues the readahead.
         let is_mapped =
             !descriptor.is(Flags::READAHEAD) && descriptor.is(Flags::UPTODATE) && descriptor.try_lock() && {
-                let is_ours = self.lru().is_page_of(frame, Owner::File(file.id), index)
+                let is_ours = self.page_cache().is_page_of(frame, Owner::File(file.id), index)
                     && descriptor.is(Flags::UPTODATE)
                     && index < file.length_pages();
                 let is_mapped =
@@ -167,8 +167,10 @@ impl<M: Machine> Access<M> {
         let is_held = self.frames[frame].get_unless_zero();
         if !is_held || !is_still_mapped() {
             // The frame may have another owner by now, and must not be locked.
-            *spare = copy;
-            is_held.then_some(frame).into_iter().for_each(|frame| self.lru().put(frame));
+            *spare = copy.or(*spare);
+            if is_held {
+                self.lru().put(frame);
+            }
             return Ok(None);
         }
         if let Some(copy) = copy {
@@ -230,12 +232,12 @@ impl<M: Machine> Access<M> {
                 entry.frame().filter(|frame| self.anonymous().unmapped(*frame)).map(|frame| self.frames.head(frame))
             })
         };
-        self.end_copy(copy, replaced, spare);
+        self.end_page_copy(copy, replaced, spare);
     }
 
     /// Puts a copy on its list, and drops the reference to the page that it has replaced in a page table, if there was
     /// one. If `replaced` is `None`, no entry maps the copy, which is left in `spare`.
-    pub(super) fn end_copy(
+    pub(super) fn end_page_copy(
         &self,
         copy: FrameNumber,
         replaced: Option<Option<FrameNumber>>,
@@ -305,7 +307,7 @@ impl<M: Machine> Access<M> {
                 });
             }
             self.page_cache().lock_page(frame);
-            if !self.lru().is_page_of(frame, Owner::File(file.id), index) {
+            if !self.page_cache().is_page_of(frame, Owner::File(file.id), index) {
                 self.page_cache().unlock_page(frame);
                 self.lru().put(frame);
                 continue;

@@ -288,7 +288,7 @@ impl<M: Machine> Access<M> {
             // The page is locked here, so a task that truncates the file from now on finds the page in the index.
             let page = self.page_cache().index_of(frame);
             let bytes = bytes_in_page(file, page);
-            let is_ours = self.lru().is_page_of(head, Owner::File(file.id), page) && bytes > 0;
+            let is_ours = self.page_cache().is_page_of(head, Owner::File(file.id), page) && bytes > 0;
             if is_ours && self.prepare_write(file, head, u64::from(page) * PAGE_BYTES as u64).is_ok() {
                 return Some(self.make_pinned(task, file, head, frame, bytes));
             }

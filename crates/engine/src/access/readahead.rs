@@ -181,7 +181,7 @@ impl<M: Machine> Access<M> {
                 self.lru().put(frame);
                 continue;
             };
-            if window.async_pages > 0 && self.lru().is_page_of(frame, Owner::File(file.id), mark) {
+            if window.async_pages > 0 && self.page_cache().is_page_of(frame, Owner::File(file.id), mark) {
                 self.frames[frame].set(Flags::READAHEAD);
             }
             self.lru().note_reader(frame, task);

@@ -165,7 +165,7 @@ impl<M: Machine> Access<M> {
         let cluster = 1 << cluster;
         let start = (slot / cluster * cluster).max(1);
         let end = (start / cluster * cluster + cluster).min(self.swap.total_slots() + 1);
-        let (start, end) = match self.swap_floor().swap_floor().choices.readahead {
+        let (start, end) = match self.swap_floor().choices.readahead {
             SwapReadahead::AlignedBlock => (start, end),
             SwapReadahead::FromBlockStart => {
                 let slots = self.swap.slots.lock();
@@ -210,12 +210,12 @@ impl<M: Machine> Access<M> {
         if around == Around::Nothing || self.swap_floor().swap_is_synchronous() || self.swap.is_almost_full() {
             return 0;
         }
-        let log_max = u32::from(self.swap_floor().swap_floor().choices.page_cluster.min(10));
+        let log_max = u32::from(self.swap_floor().choices.page_cluster.min(10));
         if self.is_window_by_use() { region.swap_window.next(log_max, page) } else { log_max }
     }
 
     fn is_window_by_use(&self) -> bool {
-        match self.swap_floor().swap_floor().choices.window {
+        match self.swap_floor().choices.window {
             SwapWindows::ByUse => true,
             SwapWindows::Fixed => false,
         }

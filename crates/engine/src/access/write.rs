@@ -121,8 +121,9 @@ impl<M: Machine> Access<M> {
                 self.page_cache().lock_page(frame);
                 true
             };
-        let is_valid =
-            || self.lru().is_page_of(frame, Owner::File(file.id), page) && self.frames[frame].is(Flags::UPTODATE);
+        let is_valid = || {
+            self.page_cache().is_page_of(frame, Owner::File(file.id), page) && self.frames[frame].is(Flags::UPTODATE)
+        };
         if is_locked && is_valid() {
             return Ok(frame);
         }
@@ -149,7 +150,7 @@ impl<M: Machine> Access<M> {
                 Some(frame) => {
                     self.writeback().latch_to_change(file, frame);
                     self.page_cache().lock_page(frame);
-                    if !self.lru().is_page_of(frame, Owner::File(file.id), page) {
+                    if !self.page_cache().is_page_of(frame, Owner::File(file.id), page) {
                         // The page was dropped while this task waited, so it is looked up again.
                         self.page_cache().unlock_page(frame);
                         self.page_cache().unlatch(frame, true);
@@ -178,7 +179,7 @@ impl<M: Machine> Access<M> {
             }
             self.fill_locked_page(file, frame);
             self.page_cache().lock_page(frame);
-            if !self.lru().is_page_of(frame, Owner::File(file.id), page) {
+            if !self.page_cache().is_page_of(frame, Owner::File(file.id), page) {
                 // The page was truncated while it was read, so it is looked up again.
                 self.page_cache().unlock_page(frame);
                 self.page_cache().unlatch(frame, true);

@@ -264,7 +264,7 @@ impl<M: Machine> Lru<M> {
     /// Returns whether `lruvec` is the one for a page's zone and memory control group. The page may be any page of a
     /// folio.
     #[inline]
-    pub(super) fn is_page_of(&self, lruvec: &Lruvec<M>, frame: FrameNumber) -> bool {
+    pub(super) fn is_of_lruvec(&self, lruvec: &Lruvec<M>, frame: FrameNumber) -> bool {
         self.memory().zone_of(frame).lruvec == lruvec.of_root
             && (self.groups.is_none() || self.frames.group(frame) == lruvec.group)
     }

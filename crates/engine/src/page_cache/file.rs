@@ -79,7 +79,7 @@ pub struct File<M: Machine> {
     last_failure: AtomicU64,
     /// Pages of the file that could not be written and still have to be.
     pub(crate) failed_pages: FailedPages,
-    /// The log numbers of the pages; empty until a page gets one.
+    /// The log numbers of the pages, and the log; empty until the file has a log.
     pub(crate) log_order: OnceLock<Box<LogOrder<M>>>,
 }
 

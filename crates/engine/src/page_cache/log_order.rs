@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub struct Log<M: Machine> {
     /// The log is durable up to this number.
     durable: AtomicU64,
-    /// The largest log number for which a write of a page was put off.
+    /// The largest log number for which a write of a page was put off, even if this page is gone.
     wanted: AtomicU64,
     /// The files with pages whose writes were put off. Some of the files may have no such page any more.
     waiting: M::Lock<BTreeSet<u32>>,
@@ -54,9 +54,9 @@ impl<M: Machine> Log<M> {
         self.waiting.lock().iter().copied().collect()
     }
 
-    /// Notes that a write of a file was put off.
-    pub(crate) fn add_waiting(&self, file: u32) {
-        self.waiting.lock().insert(file);
+    /// Notes that a write of a file was put off. Returns whether the file was not noted before.
+    pub(crate) fn add_waiting(&self, file: u32) -> bool {
+        self.waiting.lock().insert(file)
     }
 
     /// Forgets a file, of which no write is put off any more.
@@ -65,7 +65,7 @@ impl<M: Machine> Log<M> {
     }
 }
 
-/// The log numbers of a file's pages, and the log that they belong to. A file has this value from the first log number on.
+/// The log numbers of a file's pages, and the log that they belong to. A file has this value as soon as it has a log.
 pub(crate) struct LogOrder<M: Machine> {
     /// The log number of each page, by the page's number in the file; 0 for a page without one. The number belongs to the
     /// page and not to its frame, so it stays when the page moves to another frame.

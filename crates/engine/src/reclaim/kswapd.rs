@@ -312,7 +312,7 @@ impl<M: Machine> Reclaim<M> {
     /// allocated since the last change. Pages that were dropped at once after one use count only up to the number of
     /// pages that may wait for admission, because the memory of a dropped page is free again.
     fn move_marks(&self, node: NodeId) {
-        match self.memory().memory().choices.mark_distance {
+        match self.memory().choices.mark_distance {
             MarkDistance::QuarterOfMin => return,
             MarkDistance::ByRate => {}
         }

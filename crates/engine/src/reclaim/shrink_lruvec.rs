@@ -73,7 +73,7 @@ impl<M: Machine> Reclaim<M> {
         }
         control.reclaimed += freed;
         control.has_got_on |= self.lru().has_got_on(freed);
-        control.has_aged |= self.lru().lru().has_aged(&scan);
+        control.has_aged |= self.lru().has_aged(&scan);
         control.left_active |= self.lru().end_scan(reach, &scan);
         self.throttle_vm_writeout(control.gfp);
     }
@@ -135,7 +135,7 @@ impl<M: Machine> Reclaim<M> {
         }
         let freed = counts.freed;
         self.count_freed(reach, control, freed);
-        self.lru().put_back_batch(reach, batch, &stay, counts.written);
+        self.lru().put_back_batch(reach, batch, &stay, counts.written, freed);
         self.wake_direct_waiters(freed);
         self.stall_after_list(reach, control, &counts, taken);
         freed

@@ -230,13 +230,15 @@ impl<M: Machine> Reclaim<M> {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         let mut pages = self.frames.pages(frame);
+        let mut counted_twice = false;
         let mut seen = self.see(reach, frame, flags);
         let scan = ScanRights::of(control, self.choices.writeback_met);
         loop {
             match decide_fate(&seen, &scan) {
                 Fate::Count => {
                     seen.is_counted = true;
-                    control.scanned += pages * u64::from(seen.is_mapped || seen.in_swap_cache);
+                    counted_twice = seen.is_mapped || seen.in_swap_cache;
+                    control.scanned += pages * u64::from(counted_twice);
                     self.count_on_sight(seen.is_file, flags, frame, counts, &mut list.owners);
                 }
                 Fate::WaitForWrite => {
@@ -257,7 +259,7 @@ impl<M: Machine> Reclaim<M> {
                         return stay(Why::Held, Outcome::Keep, pages, control);
                     }
                     // The other pages are on the lists again.
-                    control.scanned -= pages - 1;
+                    control.scanned -= (pages - 1) * (1 + u64::from(counted_twice));
                     pages = 1;
                 }
                 Fate::AddToSwap => {
@@ -331,7 +333,7 @@ impl<M: Machine> Reclaim<M> {
 
     /// Returns whether a large folio is to go to swap as a whole.
     fn goes_whole(&self, frame: FrameNumber) -> bool {
-        self.swap_floor().swap_floor().choices.folios.are_whole() && self.frames.folio(frame).order < FOLIO_ORDER_MAX
+        self.swap_floor().choices.folios.are_whole() && self.frames.folio(frame).order < FOLIO_ORDER_MAX
     }
 
     /// Returns whether the reclaim `control` takes pages even if they were used lately, because it wants to free whole
@@ -468,7 +470,7 @@ impl<M: Machine> Reclaim<M> {
     /// Returns where a page goes that reclaim found under writeback, or left for the flusher to write: to the active
     /// list or back to its list, as `lru.unwritten_pages` says.
     fn unwritten(&self) -> Outcome {
-        if self.lru().lru().choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
+        if self.lru().choices.unwritten_pages.become_active() { Outcome::Activate } else { Outcome::Keep }
     }
 
     fn is_pageout_triggered(&self, reach: Reach<'_, M>, flags: Flags, control: &ScanControl) -> bool {

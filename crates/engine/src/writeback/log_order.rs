@@ -71,7 +71,8 @@ impl<M: Machine> Writeback<M> {
         let order = self.log_order(file);
         order.raise(page, number);
         if file.index.has_tag(page, Tag::WriteFailed) && order.missing(page).is_some() {
-            self.want_log(&order.log, number);
+            // The page may wait because of an error, so that the log does not know the file yet.
+            self.want_log(&order.log, file, number, false);
         }
     }
 
@@ -109,7 +110,7 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Returns the number up to which a log should become durable, because writes of pages wait for it; `None` if none
-    /// waits.
+    /// waits. The number may be that of a page that is gone. Pages whose writes have failed count as waiting.
     #[must_use]
     pub fn log_wanted(&self, log: &Log<M>) -> Option<u64> {
         let wanted = log.wanted()?;
@@ -117,8 +118,12 @@ impl<M: Machine> Writeback<M> {
         files.any(|file| file.failed_pages.pages() > 0).then_some(wanted)
     }
 
-    fn want_log(&self, log: &Log<M>, number: u64) {
-        if log.want(number) {
+    /// Records that a write of a file waits for the log. Wakes the tasks that wait until the log is wanted, if there is
+    /// something new for them: the number, the file, or the page (`is_new`). A number alone would not do: a larger one
+    /// may have been wanted for a page that is gone.
+    fn want_log(&self, log: &Log<M>, file: &File<M>, number: u64, is_new: bool) {
+        let is_new_file = log.add_waiting(file.id);
+        if log.want(number) || is_new_file || is_new {
             self.machine.wake(&log.wanted_wait);
         }
     }
@@ -136,13 +141,12 @@ impl<M: Machine> Writeback<M> {
     /// which is not under writeback.
     #[cold]
     pub(crate) fn put_off_for_log(&self, file: &File<M>, frame: FrameNumber, number: u64, purpose: Option<Purpose>) {
-        self.keep_apart(file, frame);
+        let is_new = self.keep_apart(file, frame);
         let order = self.log_order(file);
         if purpose == Some(Purpose::Sync) {
             order.note_unsynced(self.frames[frame].index());
         }
-        order.log.add_waiting(file.id);
-        self.want_log(&order.log, number);
+        self.want_log(&order.log, file, number, is_new);
         if self.log_number_missing(file, frame).is_none() {
             self.note_recovery(file);
         }

@@ -103,9 +103,9 @@ impl<M: Machine> Writeback<M> {
         }
     }
 
-    /// Treats a dirty page like one whose write failed, but records no error. The caller has locked the page, which is not
-    /// under writeback.
-    pub(super) fn keep_apart(&self, file: &File<M>, frame: FrameNumber) {
+    /// Treats a dirty page like one whose write failed, but records no error. Returns whether the page was not treated so
+    /// before. The caller has locked the page, which is not under writeback.
+    pub(super) fn keep_apart(&self, file: &File<M>, frame: FrameNumber) -> bool {
         let was_apart = self.frames[frame].test_set(Flags::WRITE_FAILED);
         self.tag_write_failed(file, frame);
         if !was_apart {
@@ -113,6 +113,7 @@ impl<M: Machine> Writeback<M> {
             // The page counts for no dirty limit any more.
             self.wake_dirty_waiter(self.backing(file.backing));
         }
+        !was_apart
     }
 
     fn tag_write_failed(&self, file: &File<M>, frame: FrameNumber) {

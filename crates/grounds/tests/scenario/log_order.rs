@@ -256,3 +256,50 @@ fn files_may_have_one_log() {
         assert_eq!((ground.count("nr_dirty"), ground.count("nr_write_failed")), (0, 0));
     });
 }
+
+/// A page with a large number is gone. A task that waits until the log is wanted is woken for a page with a smaller number,
+/// of the same file or of another one.
+#[test]
+fn a_smaller_number_than_before_wakes_the_task_of_the_log() {
+    Plan::default().run(|ground| {
+        let access = ground.engine.access();
+        let (log, files) = (access.create_log(), [(); 3].map(|()| ground.import(20)));
+        assert!(files.iter().all(|file| access.set_log(file, &log)));
+        let [gone, other, again] = &files;
+        write_with(ground, gone, 0..20, 100);
+        write_with(ground, again, 0..1, 50);
+        assert!(ground.fsync(gone).is_err() && ground.fsync(again).is_err());
+        access.unlink(gone);
+        access.note_log_durable(&log, 80);
+        ground.pause_ms(500);
+        assert_eq!(access.log_wanted(&log), None);
+        for (file, pages) in [(other, 0..10), (other, 10..20), (again, 0..20)] {
+            let waiting = log.clone();
+            let writer = ground.spawn("log", move |ground| {
+                let end = ground.sim.now() + Nanos::from_secs(1000);
+                assert_eq!(ground.engine.access().wait_for_log_wanted(&waiting, end), Some(100));
+            });
+            ground.pause_ms(10);
+            write_with(ground, file, pages, 90);
+            let began = ground.sim.now();
+            assert!(ground.fsync(file).is_err());
+            ground.sim.join(writer);
+            assert!(ground.sim.now().since(began) < Nanos::from_secs(100), "the task was not woken");
+        }
+    });
+}
+
+/// A page could not be written, because the device failed. Then it gets a log number: the log is wanted at once.
+#[test]
+fn a_page_that_has_failed_makes_the_log_wanted() {
+    let mut plan = Plan { with_flusher: false, ..Plan::default() };
+    plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
+    plan.run(|ground| {
+        let (access, file) = (ground.engine.access(), ground.import(1));
+        ground.write(&file, 0..1).unwrap();
+        ground.inject(Fault::Blocks { blocks: 1..51, operation: Some(Operation::Write), error: IoError::Device });
+        assert!(ground.fsync(&file).is_err());
+        write_with(ground, &file, 0..1, 4);
+        assert_eq!(access.log_wanted(&log_of(ground, &file)), Some(4));
+    });
+}

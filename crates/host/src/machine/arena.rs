@@ -445,7 +445,7 @@ pub(super) struct IoRun<'a>(libc::iovec, PhantomData<&'a Arena>);
 unsafe impl Send for IoRun<'_> {}
 
 impl IoRun<'_> {
-    /// Makes a [`IoRun`] from the address `start` and the length, `bytes` bytes. This memory must stay in place as long
+    /// Makes an [`IoRun`] from the address `start` and the length, `bytes` bytes. This memory must stay in place as long
     /// as the [`IoRun`] is used.
     pub(super) fn new(start: *mut u8, bytes: usize) -> Self {
         Self(libc::iovec { iov_base: start.cast(), iov_len: bytes }, PhantomData)

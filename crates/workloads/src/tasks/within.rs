@@ -1,4 +1,5 @@
-//! Deserializes a table and checks its values. An error of the check has the table's place in the file.
+//! Deserializes a table and checks its values. An error of the check has the place of the
+//! table, or of what the beginning of the error names in it.
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
@@ -7,7 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// Deserializes a table as a `T` and converts the `T` with `check`. If `check` returns an error, the message names the
-/// line at which the table begins.
+/// line of what the beginning of the error names in the table, or else the line at which the table begins.
 ///
 /// # Errors
 /// When the value is no table, is no `T`, or `check` returns an error.

@@ -477,15 +477,23 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts `stay`, those pages of a batch that were not freed, back on their lists. `written` is the number of pages
-    /// of the batch that reclaim is writing.
-    pub(crate) fn put_back_batch(&self, reach: Reach<'_, M>, batch: &Batch, stay: &[FrameNumber], written: u64) {
+    /// Puts `stay`, those folios of a batch that were not freed, back on their lists. `written` is the number of pages
+    /// of the batch that reclaim is writing, and `freed` the number of those that it has freed.
+    pub(crate) fn put_back_batch(
+        &self,
+        reach: Reach<'_, M>,
+        batch: &Batch,
+        stay: &[FrameNumber],
+        written: u64,
+        freed: u64,
+    ) {
         for (family, taken) in batch.families() {
             self.put_back_victims(reach.lruvec, family, stay, taken);
             match &self.ruling {
                 Ruling::Classic(_) => {
-                    let freed = (batch.entries.len() - stay.len()) as u64;
-                    self.note_io_cost(reach.lruvec, family, written, batch.scanned.saturating_sub(freed));
+                    // `batch.scanned` counts a folio once.
+                    let scanned = batch.scanned.saturating_sub(batch.entries.len() as u64) + taken;
+                    self.note_io_cost(reach.lruvec, family, written, scanned.saturating_sub(freed));
                 }
                 Ruling::Multigen(_) | Ruling::Own(_) => {}
             }

@@ -150,7 +150,7 @@ impl<M: Machine> Lru<M> {
             for neighbour in neighbours.map(|at| FrameNumber(its_zone.start.0 + at)) {
                 let is_wanted = |flags: Flags| flags.has(Flags::LRU) && (any_list || self.kind_of(flags) == kind);
                 let is_taken = its_zone.holds(neighbour)
-                    && self.is_page_of(reach.lruvec, neighbour)
+                    && self.is_of_lruvec(reach.lruvec, neighbour)
                     && is_wanted(self.frames[neighbour].flags())
                     && self.isolate_one(reach.lruvec, &mut lists, neighbour, &mut by_family);
                 if !is_taken {

@@ -140,7 +140,7 @@ impl Model {
             staying.add(&stay);
             let again = lru.take_out_retried(&mut staying, false);
             prop_assert!(again.is_empty());
-            lru.put_back_batch(reach, &batch, &staying, 0);
+            lru.put_back_batch(reach, &batch, &staying, 0, 0);
             freed += go.len() as u64;
             go.into_iter().for_each(|frame| self.reclaim(lru, frame));
         }

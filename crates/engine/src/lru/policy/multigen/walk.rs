@@ -128,7 +128,7 @@ impl<M: Machine> Lru<M> {
             seen.entries += 1;
             if let Some(frame) = entry.frame() {
                 let is_accessed = entry.is_accessed();
-                let is_ours = is_accessed && self.is_page_of(lruvec, frame);
+                let is_ours = is_accessed && self.is_of_lruvec(lruvec, frame);
                 seen.of_other_groups += u32::from(is_accessed && !is_ours && self.groups.is_some());
                 let is_young = is_ours
                     && match marks {
