@@ -278,7 +278,7 @@ fn pages_behind_many_that_wait_are_written() {
 }
 
 /// A thread changes pages of several files, which have one log, while another makes the log durable as far as it is wanted.
-/// Whatever is then read from the files themselves has its record.
+/// Each page that a reader finds on the disk has its record in the log.
 #[test]
 fn files_with_one_log_keep_its_order() {
     let folder = folder();
