@@ -45,6 +45,7 @@ impl Progress {
     }
 
     /// Sets the number of operations that the workload has done since its start.
+    #[inline]
     pub fn set_operations(&self, operations: u64) {
         self.operations.store(operations, Ordering::Relaxed);
     }

@@ -32,6 +32,7 @@ impl<T> CpuSlots<T> {
         Self { world, slots }
     }
 
+    #[inline]
     fn hold(&self, choose: impl FnOnce() -> usize) -> SlotGuard<'_, T> {
         let world = &self.world;
         if let Some(lane) = world.running() {

@@ -390,6 +390,7 @@ impl World {
     }
 
     /// Returns the running task; `None` outside of tasks and in a handler.
+    #[inline]
     pub(crate) fn current_task(&self) -> Option<Rc<Task>> {
         self.current_task_id().map(|id| self.task(id))
     }
@@ -462,6 +463,7 @@ impl World {
     // ---- CPUs ----
 
     /// Marks CPU `cpu` as running, with its clock at `clock`, so that the main loop may resume it.
+    #[inline]
     pub(crate) fn set_running(&self, cpu: usize, clock: u64) {
         self.cpus[cpu].clock.set(clock);
         self.clocks.run(cpu, clock);

@@ -269,6 +269,7 @@ impl FileIndex {
     ///
     /// # Panics
     /// Panics as [`FileIndex::insert`] does.
+    #[inline]
     pub fn insert_folio(&self, index: u32, folio: Folio) -> Result<Option<Shadow>, FrameNumber> {
         let mut found = None;
         for n in 0..folio.pages() {
@@ -288,6 +289,7 @@ impl FileIndex {
     ///
     /// # Panics
     /// Panics when one of the slots does not hold the folio.
+    #[inline]
     pub fn remove_folio(&self, index: u32, folio: Folio, shadow: Option<Shadow>) {
         (0..folio.pages()).for_each(|n| self.remove(index + n, folio.head, shadow));
     }

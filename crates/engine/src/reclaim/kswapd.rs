@@ -67,6 +67,7 @@ impl Default for Requests {
 impl Requests {
     /// Records that kswapd is asked to free a block of order `order` in the zones up to `classzone`. Returns whether
     /// kswapd sleeps, so that the caller must wake it.
+    #[inline]
     pub fn note(&self, order: Order, classzone: u32) -> bool {
         if self.max_order.fetch_max(u32::from(order.0), Relaxed) < u32::from(order.0) {
             self.classzone.fetch_min(classzone, Relaxed);

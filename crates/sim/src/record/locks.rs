@@ -52,6 +52,7 @@ impl LockCounts {
     }
 }
 
+#[inline]
 pub(crate) fn add(total: &Cell<u64>, max: &Cell<u64>, time: u64) {
     total.set(total.get() + time);
     max.set(max.get().max(time));
