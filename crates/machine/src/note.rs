@@ -179,6 +179,7 @@ impl<'a, O: Observe> Waiting<'a, O> {
 }
 
 impl<O: Observe> Drop for Waiting<'_, O> {
+    #[inline]
     fn drop(&mut self) {
         self.0.note_wait(None);
     }
@@ -198,6 +199,7 @@ impl<'a, O: Observe> Stalled<'a, O> {
 }
 
 impl<O: Observe> Drop for Stalled<'_, O> {
+    #[inline]
     fn drop(&mut self) {
         self.0.note_stall(false);
     }

@@ -525,10 +525,12 @@ impl Machine for Sim {
         self.0.sleep(queue, ticket, deadline)
     }
 
+    #[inline]
     fn wake(&self, queue: &WaitQueue) {
         self.0.wake(queue);
     }
 
+    #[inline]
     fn wake_first(&self, queue: &WaitQueue) {
         self.0.wake_first(queue);
     }
@@ -609,6 +611,7 @@ impl Machine for Sim {
         self.0.stamps.write(frame, offset, bytes);
     }
 
+    #[inline]
     fn read_frame(&self, frame: FrameNumber, offset: usize, bytes: &mut [u8]) {
         self.0.stamps.read(frame, offset, bytes);
     }

@@ -416,6 +416,7 @@ impl World {
     ///
     /// # Panics
     /// When the caller may not sleep, which is a bug of the caller.
+    #[inline]
     pub(crate) fn sleeping_task(&self, what: &str) -> Rc<Task> {
         let lane = self.lane.get();
         assert!(lane != NO_LANE, "{what} outside of any task");
@@ -426,6 +427,7 @@ impl World {
         self.current_task().expect("a task's lane has a task")
     }
 
+    #[inline]
     pub(crate) fn task(&self, id: TaskId) -> Rc<Task> {
         Rc::clone(&self.tasks.borrow()[id.0 as usize])
     }

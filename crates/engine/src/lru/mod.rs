@@ -189,6 +189,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Drops one reference of a page. With the last reference, the page leaves its list and becomes free.
+    #[inline]
     pub fn put(&self, frame: FrameNumber) {
         if self.frames[frame].put() {
             self.free_unreferenced(frame);

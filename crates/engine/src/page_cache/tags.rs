@@ -44,6 +44,7 @@ const FLOORS: usize = 3;
 
 /// Returns the number of words that one count covers on level `floor` of the tower of counts. A word has the bits of a
 /// tag for 64 pages. Level 0 is the lowest.
+#[inline]
 const fn words_of(floor: usize) -> usize {
     FAN_OUT.pow(floor as u32 + 1)
 }
