@@ -29,7 +29,7 @@ usage: cargo xtask VERB
   fidelity [--only EXPERIMENT,...]
                     set every published figure beside the simulated one, in docs/fidelity.md; takes many minutes; or make
                     the tables alone that have these experiments
-  scales [--only EXPERIMENT,...] [--scale SCALE,...] [--missing]
+  scales [--only EXPERIMENT,...] [--scale SCALE,...] [--kernel KERNEL,...] [--missing]
                     run every experiment by every kernel at every scale, put the figures into docs/scales.csv and the tables
                     into docs/scales.md; takes hours; or those that are named, or that docs/scales.csv lacks
   scales --page     make the tables anew, by docs/scales.csv
@@ -99,6 +99,10 @@ fn wanted_scales<'a>(mut words: &'a [&'a str]) -> Option<scales::Wanted<'a>> {
             }
             ["--scale", scales, rest @ ..] => {
                 wanted.scales = Some(scales);
+                rest
+            }
+            ["--kernel", kernels, rest @ ..] => {
+                wanted.kernels = Some(kernels);
                 rest
             }
             _ => return None,

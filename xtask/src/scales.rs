@@ -31,6 +31,8 @@ pub struct Wanted<'a> {
     pub experiments: Option<&'a str>,
     /// The scales, separated by commas; all scales by default.
     pub scales: Option<&'a str>,
+    /// Names of the kernels, separated by commas; all kernels by default.
+    pub kernels: Option<&'a str>,
     /// `true` if only those runs are requested whose outcomes the record (`docs/scales.csv`) lacks.
     pub missing: bool,
 }
@@ -41,21 +43,21 @@ pub struct Wanted<'a> {
 pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     let all = experiments(root)?;
     let mut record = Record::read(&root.join(RECORD))?;
-    let is_wanted = |list: Option<&str>, word: &str| list.is_none_or(|list| list.split(',').any(|it| it == word));
-    if let Some(unknown) = wanted
-        .experiments
-        .iter()
-        .flat_map(|list| list.split(','))
-        .find(|it| !all.iter().any(|known| known.name == **it))
-    {
-        return Err(format!("there is no experiment `{unknown}`"));
-    }
-    if let Some(unknown) = wanted.scales.iter().flat_map(|list| list.split(',')).find(|it| !SCALES.contains(it)) {
-        return Err(format!("there is no scale `{unknown}`, only {}", SCALES.join(", ")));
-    }
     let mut cases = cases(root, &all)?;
+    for (what, list, known) in [
+        ("experiment", wanted.experiments, all.iter().map(|it| it.name.as_str()).collect::<BTreeSet<_>>()),
+        ("scale", wanted.scales, BTreeSet::from(SCALES)),
+        ("kernel", wanted.kernels, cases.iter().map(|case| case.kernel.as_str()).collect()),
+    ] {
+        if let Some(unknown) = list.into_iter().flat_map(|list| list.split(',')).find(|it| !known.contains(it)) {
+            return Err(format!("there is no {what} `{unknown}`"));
+        }
+    }
+    let is_wanted = |list: Option<&str>, word: &str| list.is_none_or(|list| list.split(',').any(|it| it == word));
     cases.retain(|case| {
-        let is_asked_for = is_wanted(wanted.experiments, &case.experiment) && is_wanted(wanted.scales, &case.scale);
+        let is_asked_for = is_wanted(wanted.experiments, &case.experiment)
+            && is_wanted(wanted.scales, &case.scale)
+            && is_wanted(wanted.kernels, &case.kernel);
         is_asked_for && !(wanted.missing && record.has(case))
     });
     run_into(&mut record, &all, cases, Some(&root.join(RECORD)))?;
