@@ -193,7 +193,9 @@ impl<'c> Spans<'c> {
 
     /// Makes spans in which rule number `n` finds an illness, and stores those that are more than noise. `new` has
     /// windows of equal length in which the rule found one. Windows that overlap or touch become one span. Intervals at
-    /// the ends of a span are cut off if their own rate is no illness.
+    /// the ends of a span are cut off if they are quiet (their own rate is no illness), and the intervals beside the span
+    /// are added up to the next quiet one. A span is dropped if the rule does not hold in what is left: quiet intervals
+    /// made the window seem ill.
     fn add(&mut self, rule: &Rule, n: usize, mut new: Vec<Range<usize>>) {
         let Some(load) = rule.over.load() else { return };
         new.sort_by_key(|range| range.start);
@@ -204,14 +206,22 @@ impl<'c> Spans<'c> {
                 None => joined.push(range),
             }
         }
-        let is_quiet = |n: &usize| load(&self.course[*n].signs) < seconds(&self.course[*n].signs);
+        let is_quiet = |n: usize| load(&self.course[n].signs) < seconds(&self.course[n].signs);
+        let mut added: Vec<Range<usize>> = Vec::new();
         for range in joined {
-            let Some(start) = range.clone().find(|n| !is_quiet(n)) else { continue };
-            let end = range.clone().rev().find(|n| !is_quiet(n)).map_or(range.end, |n| n + 1);
-            if self.is_sound(&(start..end), load) {
-                self.found[n].push(start..end);
-            }
+            let Some(first) = range.clone().find(|n| !is_quiet(*n)) else { continue };
+            let last = range.clone().rev().find(|n| !is_quiet(*n)).unwrap_or(first);
+            let is_taken = |at: usize| self.found[n].iter().chain(&added).any(|it| it.contains(&at));
+            let start = (0..first).rev().take_while(|n| !is_quiet(*n) && !is_taken(*n)).last().unwrap_or(first);
+            let end =
+                (last + 1..self.course.len()).take_while(|n| !is_quiet(*n) && !is_taken(*n)).last().unwrap_or(last) + 1;
+            let holds = |range: &Range<usize>| {
+                let signs = together(&self.course[range.clone()]);
+                signs.is_some_and(|here| is_ill(rule, &here.signs)) && self.is_sound(range, load)
+            };
+            added.extend([start..end, first..last + 1].into_iter().find(holds));
         }
+        self.found[n].extend(added);
         self.found[n].sort_by_key(|range| range.start);
     }
 
@@ -269,7 +279,7 @@ impl<'c> Spans<'c> {
                 }
                 if spans.is_empty() && is_ill {
                     let is_share = matches!(rule.over, Over::Shares(_));
-                    return if is_share || self.is_borne_out(signs, load) {
+                    return if is_share || self.is_borne_out(rule, signs, load) {
                         OverTime::Whole
                     } else {
                         OverTime::Nothing
@@ -287,32 +297,42 @@ impl<'c> Spans<'c> {
         self.worst(rule, &spans, of_s, whole)
     }
 
-    /// Returns whether the course confirms a finding over the whole recording, because the load (work of reclaim) did
-    /// not come in one short burst: the intervals with the most load per second that together have half of all load
-    /// last at least [`SPAN_MIN_S`]. Also returns `true` if the course is too short, or has less than half of the load
-    /// that `signs` state.
-    fn is_borne_out(&self, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
-        let mut moments: Vec<(f64, f64)> = self
+    /// Returns whether the course confirms a finding of `rule` over the whole recording. It does if the load (work of
+    /// reclaim) did not come in one short burst: the intervals with the most load per second that together have half of
+    /// all load last at least [`SPAN_MIN_S`]. And the rule must hold in these intervals alone. Also returns `true` if the
+    /// course is too short, or has less than half of the load that `signs` state.
+    fn is_borne_out(&self, rule: &Rule, signs: &Signs, load: fn(&Signs) -> f64) -> bool {
+        let mut moments: Vec<(f64, f64, usize)> = self
             .course
             .iter()
-            .map(|it| (load(&it.signs), seconds(&it.signs)))
-            .filter(|(load, _)| *load > 0.0)
+            .enumerate()
+            .map(|(n, it)| (load(&it.signs), seconds(&it.signs), n))
+            .filter(|(load, ..)| *load > 0.0)
             .collect();
-        let all: f64 = moments.iter().map(|(load, _)| load).sum();
+        let all: f64 = moments.iter().map(|(load, ..)| load).sum();
         let is_short = self.seconds(&(0..self.course.len())) < 2.0 * SPAN_MIN_S || self.course.len() < 4;
         if is_short || all < load(signs) / 2.0 {
             return true;
         }
         // The intervals with the most load per second come first.
-        moments.sort_by(|(a, a_s), (b, b_s)| (b * a_s).total_cmp(&(a * b_s)));
-        let (mut carried, mut in_s) = (0.0, 0.0);
-        for (load, seconds) in moments {
+        moments.sort_by(|(a, a_s, _), (b, b_s, _)| (b * a_s).total_cmp(&(a * b_s)));
+        let (mut carried, mut in_s, mut loudest) = (0.0, 0.0, Vec::new());
+        for (load, seconds, n) in moments {
             (carried, in_s) = (carried + load, in_s + seconds);
+            loudest.push(n);
             if carried >= all / 2.0 {
                 break;
             }
         }
-        in_s >= SPAN_MIN_S
+        loudest.sort_unstable();
+        let mut loudest = loudest.into_iter().map(|n| &self.course[n].signs);
+        let joined = loudest.next().cloned().map(|first| {
+            loudest.fold(first, |mut joined, next| {
+                joined.then(next);
+                joined
+            })
+        });
+        in_s >= SPAN_MIN_S && joined.is_none_or(|joined| is_ill(rule, &joined))
     }
 
     /// Returns the intervals in which a rule, asked about the interval alone, finds an illness. Consecutive intervals
@@ -358,9 +378,7 @@ impl<'c> Spans<'c> {
         let finding = match rule.over {
             // A finding about levels describes the whole time.
             Over::Moments => whole.cloned(),
-            Over::Whole | Over::Spans(_) | Over::Shares(_) => {
-                (rule.ask)(&interval.signs).ok().flatten().or_else(|| whole.cloned())
-            }
+            Over::Whole | Over::Spans(_) | Over::Shares(_) => (rule.ask)(&interval.signs).ok().flatten(),
         };
         finding.map_or(OverTime::Whole, |finding| {
             let sentence = match rule.over {

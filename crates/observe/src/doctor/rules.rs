@@ -584,20 +584,29 @@ fn since_start(signs: &Signs) -> Said {
     }))
 }
 
-/// Finds times in which all tasks wait for memory at once.
+/// Finds times in which all tasks wait for memory at once: all of the computer or, where its PSI is not known, all of a
+/// cgroup.
 fn all_wait(signs: &Signs) -> Said {
-    if signs.all_waited_percent.is_none() && nobody_could_wait(signs) {
+    let of_group = |(name, group): (&String, &Signs)| Some((name.clone(), group.all_waited_percent?));
+    let groups = signs.groups.iter().filter_map(of_group);
+    let worst = groups.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| signs.all_waited_percent.is_none());
+    if worst.is_none() && signs.all_waited_percent.is_none() && nobody_could_wait(signs) {
         return Ok(None);
     }
-    let all = need(signs.all_waited_percent, "PSI of memory")?;
+    let all = need(worst.as_ref().map(|(_, all)| *all).or(signs.all_waited_percent), "PSI of memory")?;
     if all < ALL_WAITED_MIN {
         return Ok(None);
     }
+    let some = match &worst {
+        Some((name, _)) => signs.groups[name].some_waited_percent,
+        None => signs.some_waited_percent,
+    };
     let figures = [
         Some(figure("all waited for memory", all, "% of the time")),
-        if_known("some waited for memory", signs.some_waited_percent, "% of the time"),
+        if_known("some waited for memory", some, "% of the time"),
     ];
-    let sentence = format!("In {all:.0} % of the time all tasks that had something to do waited for memory.");
+    let whose = worst.map_or_else(String::new, |(name, _)| format!(" of {}", groups::called(&name)));
+    let sentence = format!("In {all:.0} % of the time all tasks{whose} that had something to do waited for memory.");
     let rule = format!("`full` of /proc/pressure/memory grows by at least {ALL_WAITED_MIN} % of the time");
     Ok(ill("all-wait", sentence, figures.into_iter().flatten().collect(), rule))
 }

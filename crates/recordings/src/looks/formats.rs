@@ -81,12 +81,20 @@ pub const SLABS: Format = Format {
 pub const PRESSURE: Format = Format {
     name: "/proc/pressure/memory",
     how: "lines `some avg10=… total=…` and `full …`; the name of the file or a command tells whose",
-    begins: |lines| pressure::begins(&lines[0].text),
-    holds: takes::<Pressure>,
+    begins: |lines| {
+        let is_psi = |line: &Line<'_>| pressure::begins(&line.text) || pressure::named(&line.text).is_some();
+        let next = || lines[1..].iter().find(|line| !line.is_blank());
+        is_psi(&lines[0]) || pressure::heading(&lines[0].text).is_some() && next().is_some_and(is_psi)
+    },
+    holds: |line| takes::<Pressure>(line) || pressure::named(line).is_some() || pressure::heading(line).is_some(),
     read: |block, left_out| {
-        let command = block.last_command(first(block));
-        let resource = command.and_then(Resource::of_path).or_else(|| Resource::of_path(block.file));
-        read(block, left_out, |look| Told::Pressure(resource, look))
+        let mut files = PressureFiles::of(block);
+        for line in block.lines.iter().filter(|line| !line.is_blank()) {
+            if !files.take(line) {
+                left_out.line(line);
+            }
+        }
+        Ok(files.told())
     },
 };
 
@@ -161,12 +169,11 @@ fn read<L: Look>(
 }
 
 /// Reads texts of files of cgroups. If a line does not show which cgroup file it is from, the command before the line
-/// or the name of the input file may show this. Also reads pressure (PSI) that is from no file of a cgroup. The
-/// resource of this pressure follows from the command or from the name of the input file.
+/// or the name of the input file may show this. Also reads pressure (PSI) that is from no file of a cgroup.
 fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::Told>, Wrong> {
     let mut look = CgroupFiles::default();
     let mut told = Vec::new();
-    let mut stalls: Option<(Option<Resource>, Pressure)> = None;
+    let mut stalls = PressureFiles::of(block);
     let mut last_command = block.last_command(first(block));
     let of_command = last_command.and_then(|command| command.split_whitespace().last());
     let names = of_command.into_iter().chain([block.file]);
@@ -191,21 +198,83 @@ fn read_cgroup(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<format::
         }
         match took {
             Took::Yes => {}
-            Took::No if pressure::begins(&line.text) => {
-                let resource = || command.and_then(Resource::of_path).or_else(|| Resource::of_path(block.file));
-                let (of, now) = stalls.get_or_insert_with(|| (resource(), Pressure::default()));
-                if now.take(&line.text) == Took::Next {
-                    told.push(format::Told::Look(Told::Pressure(*of, std::mem::take(now))));
-                    *of = resource();
-                    now.take(&line.text);
-                }
-            }
+            Took::No if stalls.take(line) => {}
             Took::No | Took::Next => left_out.line(line),
         }
     }
-    told.extend(stalls.map(|(of, stalls)| format::Told::Look(Told::Pressure(of, stalls))));
+    told.extend(stalls.told());
     told.push(format::Told::Look(Told::Cgroup(look)));
     Ok(told)
+}
+
+/// The files of PSI in a block of text. The resource of each is told by a path before its lines or above them, by the
+/// command that printed it, or by the name of the input file.
+struct PressureFiles<'b> {
+    block: &'b Block<'b>,
+    /// The last command before the lines that are read.
+    command: Option<&'b str>,
+    /// The resource of the last heading, such as `==> /proc/pressure/io <==`, since the last command.
+    heading: Option<Resource>,
+    /// The files that were read, each with the resource that a path names.
+    found: Vec<(Option<Resource>, Pressure)>,
+    /// Number of the files in `found` that the last command did not print.
+    before: usize,
+    /// True if the next line belongs to another file than the last one did.
+    is_at_end: bool,
+}
+
+impl<'b> PressureFiles<'b> {
+    fn of(block: &'b Block<'b>) -> Self {
+        Self { block, command: None, heading: None, found: Vec::new(), before: 0, is_at_end: true }
+    }
+
+    /// Takes a line. Returns whether it belongs to a file of PSI.
+    fn take(&mut self, line: &Line<'_>) -> bool {
+        let command = self.block.last_command(line.number);
+        if command != self.command {
+            self.end_command();
+            (self.command, self.heading, self.is_at_end) = (command, None, true);
+        }
+        if let Some(resource) = pressure::heading(&line.text) {
+            (self.heading, self.is_at_end) = (Some(resource), true);
+            return true;
+        }
+        let (named, rest) = match pressure::named(&line.text) {
+            Some((resource, rest)) => (Some(resource), rest),
+            None => (self.heading, &*line.text),
+        };
+        let last = self.found.last_mut().filter(|(resource, _)| !self.is_at_end && *resource == named);
+        let mut took = last.map_or(Took::Next, |(_, look)| look.take(rest));
+        if took == Took::Next {
+            let mut look = Pressure::default();
+            took = look.take(rest);
+            if took == Took::Yes {
+                self.found.push((named, look));
+            }
+        }
+        self.is_at_end &= took != Took::Yes;
+        took == Took::Yes
+    }
+
+    /// Finds out the resources of the files that the last command printed, where no path names them.
+    fn end_command(&mut self) {
+        let printed = &mut self.found[self.before..];
+        let shown = self.command.and_then(|command| pressure::shown_by(command, printed.len()));
+        for (n, (resource, _)) in printed.iter_mut().enumerate() {
+            let of_command = || match &shown {
+                Some(shown) => shown.get(n).copied(),
+                None => self.command.and_then(Resource::of_path),
+            };
+            *resource = resource.or_else(of_command).or_else(|| Resource::of_path(self.block.file));
+        }
+        self.before = self.found.len();
+    }
+
+    fn told(mut self) -> Vec<format::Told> {
+        self.end_command();
+        let told = |(resource, look)| format::Told::Look(Told::Pressure(resource, look));
+        self.found.into_iter().map(told).collect()
+    }
 }
 
 /// Returns the path of the cgroup's file that a command shows, as in `cat /sys/fs/cgroup/a/memory.max`; none if the
@@ -252,5 +321,51 @@ mod tests {
         let document = formats::read("z", text, None).unwrap();
         let [(1, format::Told::Look(Told::Zoneinfo(look)))] = document.told.as_slice() else { panic!("{document:?}") };
         assert_eq!((look.zones[0].managed(), document.left_out.is_empty()), (4000, true));
+    }
+
+    #[test]
+    fn psi_of_disks_and_cpus_is_not_that_of_memory() {
+        let line = |percent: u32| format!("some avg10={percent}.00 avg60=0.00 avg300=0.00 total=5\n");
+        let both = |percent: u32| format!("{}{}", line(percent), line(percent + 1).replace("some", "full"));
+        let (memory, io, cpu, irq) = (both(10), both(20), line(30), line(40).replace("some", "full"));
+        let prefixed = |path: &str, lines: &str| lines.lines().map(|it| format!("{path}:{it}\n")).collect::<String>();
+        let texts = [
+            format!(
+                "==> /proc/pressure/memory <==\n{memory}\n==> /proc/pressure/io <==\n{io}\n==> /proc/pressure/cpu <==\n{cpu}"
+            ),
+            format!(
+                "$ cat /proc/pressure/memory\n{memory}$ cat /proc/pressure/io\n{io}$ cat /proc/pressure/cpu\n{cpu}"
+            ),
+            format!("/proc/pressure/cpu:\n{cpu}\n/proc/pressure/io:\n{io}\n/proc/pressure/memory:\n{memory}"),
+            format!(
+                "{}{}{}",
+                prefixed("/proc/pressure/cpu", &cpu),
+                prefixed("/proc/pressure/io", &io),
+                prefixed("/proc/pressure/memory", &memory)
+            ),
+            format!("{}{}{}", prefixed("memory", &memory), prefixed("io", &io), prefixed("cpu", &cpu)),
+            format!("$ cat /proc/pressure/*\n{cpu}{io}{irq}{memory}"),
+            format!("$ cat /proc/pressure/{{memory,io,cpu}}\n{memory}{io}{cpu}"),
+            format!("$ cat /proc/pressure/memory /proc/pressure/io\n{memory}{io}"),
+        ];
+        for text in texts {
+            let document = formats::read("paste", &text, None).unwrap();
+            let of = |wanted: Resource| {
+                let found: Vec<f64> = document
+                    .told
+                    .iter()
+                    .filter_map(|(_, told)| match told {
+                        format::Told::Look(Told::Pressure(of, look)) if *of == Some(wanted) => {
+                            Some(look.some?.percent[0])
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                found
+            };
+            assert_eq!((of(Resource::Memory), of(Resource::Io)), (vec![10.0], vec![20.0]), "{text}");
+        }
+        let document = formats::read("psi/io", &io, None).unwrap();
+        assert!(matches!(document.told[..], [(_, format::Told::Look(Told::Pressure(Some(Resource::Io), _)))]));
     }
 }

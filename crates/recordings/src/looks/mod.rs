@@ -76,22 +76,33 @@ pub enum Resource {
     Io,
     /// CPUs, as in `/proc/pressure/cpu`.
     Cpu,
+    /// Handlers of interrupts, as in `/proc/pressure/irq`.
+    Irq,
 }
 
 impl Resource {
-    /// Returns the resource that a path or a command names: `/proc/pressure/io`, `memory.pressure`, `cat
-    /// /proc/pressure/cpu`. Returns none if it names no resource.
+    /// Returns the resource that the path of a file of PSI, or a command that shows one, names: `/proc/pressure/io`,
+    /// `memory.pressure`, `cat /proc/pressure/cpu`, `saved/io`. Returns none if it names no resource.
     #[must_use]
     pub fn of_path(path: &str) -> Option<Self> {
         let file = path.split(['/', ' ']).rfind(|part| !part.is_empty())?;
         if cgroup_files::file_name(file) == Some("memory.pressure") {
             return Some(Self::MemoryOfGroup);
         }
-        let names = [("memory", Self::Memory), ("io", Self::Io), ("cpu", Self::Cpu)];
-        names.into_iter().find_map(|(name, resource)| {
-            let is_alone = path.contains("pressure") && file.split(['.', '-', '_']).any(|part| part == name);
-            is_alone.then_some(resource)
-        })
+        let is_told = |name: &&str| path.contains("pressure") && file.split(['.', '-', '_']).any(|part| part == *name);
+        let told = || ["memory", "io", "cpu", "irq"].iter().find(|name| is_told(name));
+        Self::of_name(file).or_else(|| Self::of_name(told()?))
+    }
+
+    /// Returns the resource of the file of this name in `/proc/pressure`; none for another name.
+    fn of_name(name: &str) -> Option<Self> {
+        match name {
+            "memory" => Some(Self::Memory),
+            "io" => Some(Self::Io),
+            "cpu" => Some(Self::Cpu),
+            "irq" => Some(Self::Irq),
+            _ => None,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Times for which tasks were stalled (PSI), from `/proc/pressure/memory`, `io`, `cpu`, and from `memory.pressure` of
 //! cgroups.
 
-use super::{Look, Took};
+use super::{Look, Resource, Took};
 pub use machine::pressure::Stalls;
 
 /// The contents of a file of PSI.
@@ -27,6 +27,46 @@ pub fn begins(line: &str) -> bool {
     parse(line).is_some()
 }
 
+/// Splits a line that `grep` printed, such as `/proc/pressure/io:some avg10=…`, into the resource that its path names and
+/// the line of the file. Returns none for another line, and for a line of a cgroup's file.
+#[must_use]
+pub fn named(line: &str) -> Option<(Resource, &str)> {
+    let (path, rest) = line.trim_start().split_once(':')?;
+    let resource = Resource::of_path(path)?;
+    (begins(rest) && resource != Resource::MemoryOfGroup).then_some((resource, rest))
+}
+
+/// Returns the resource that a line above a file's lines names: `==> /proc/pressure/io <==`, as `head` writes it, or
+/// `/proc/pressure/io:`. Returns none for another line, and for a line that names a cgroup's file.
+#[must_use]
+pub fn heading(line: &str) -> Option<Resource> {
+    let line = line.trim();
+    let path = line.strip_prefix("==>").and_then(|rest| rest.strip_suffix("<==")).or_else(|| line.strip_suffix(':'))?;
+    let path = path.trim();
+    Resource::of_path(path).filter(|resource| !path.contains(' ') && *resource != Resource::MemoryOfGroup)
+}
+
+/// Returns the resources of the files that a command shows one after the other, such as `cat /proc/pressure/{cpu,io}`.
+/// `count` is the number of files that it showed. Returns none if the command does not tell which they were.
+#[must_use]
+pub fn shown_by(command: &str, count: usize) -> Option<Vec<Resource>> {
+    // A shell sorts the names that `*` stands for. Linux has `irq` from 6.1 on, if interrupts' time is accounted.
+    const ALL: [Resource; 3] = [Resource::Cpu, Resource::Io, Resource::Memory];
+    const WITH_IRQ: [Resource; 4] = [Resource::Cpu, Resource::Io, Resource::Irq, Resource::Memory];
+    let mut shown = Vec::new();
+    for word in command.split_whitespace().filter(|word| word.contains("pressure")) {
+        let (folder, file) = word.rsplit_once('/').unwrap_or(("", word));
+        match file.strip_prefix('{').and_then(|names| names.strip_suffix('}')) {
+            Some(names) => shown.extend(names.split(',').filter_map(|name| Resource::of_name(name.trim()))),
+            None if file == "*" && folder.ends_with("pressure") => {
+                shown.extend(if count == WITH_IRQ.len() { WITH_IRQ.as_slice() } else { &ALL });
+            }
+            None => shown.extend(Resource::of_path(word)),
+        }
+    }
+    (shown.len() == count).then_some(shown)
+}
+
 /// Reads a line of a file of PSI. Returns whether it is the line `some` (and not `full`), and the line's figures.
 fn parse(line: &str) -> Option<(bool, Stalls)> {
     let mut words = line.split_whitespace();
@@ -45,10 +85,11 @@ fn parse(line: &str) -> Option<(bool, Stalls)> {
 impl Look for Pressure {
     fn take(&mut self, line: &str) -> Took {
         let Some((is_some, stalls)) = parse(line) else { return Took::No };
-        let place = if is_some { &mut self.some } else { &mut self.full };
-        if place.is_some() {
+        // A file has the line `some` first.
+        if self.full.is_some() || is_some && self.some.is_some() {
             return Took::Next;
         }
+        let place = if is_some { &mut self.some } else { &mut self.full };
         *place = Some(stalls);
         Took::Yes
     }
