@@ -477,6 +477,34 @@ fn advice_for_more_than_memory_reads_what_there_is_room_for() {
     memory.check().unwrap();
 }
 
+/// A file of four times the memory is read by one request, with and without the advice that reads are random, and by
+/// `read_many_at`. Each page is read from the disk once: a request does not read so far ahead that its own pages are
+/// evicted before they are used.
+#[test]
+fn a_request_for_more_than_memory_reads_each_page_once() {
+    const LONG: u64 = 32 << 20;
+    let folder = folder();
+    let memory = memory();
+    let path = folder.path().join("file");
+    // The file gets its length before the memory opens it, because only bytes that exist then are read from the disk.
+    fs::File::create(&path).unwrap().set_len(LONG).unwrap();
+    let file = memory.open(&path).unwrap();
+    let mut bytes = vec![1; LONG as usize];
+    let mut check = |how: &str, read: &dyn Fn(&mut [u8])| {
+        memory.drop_caches();
+        let before = memory.vmstat().get("pgpgin");
+        read(&mut bytes);
+        let read = (memory.vmstat().get("pgpgin") - before) << 10;
+        assert!((LONG..LONG + LONG / 4).contains(&read), "{how}: {read} bytes were read");
+    };
+    for advice in [Advice::Normal, Advice::Random] {
+        file.advise(0..0, advice);
+        check(&format!("{advice:?}"), &|bytes| file.read_exact_at(bytes, 0).unwrap());
+        check(&format!("{advice:?}, many"), &|bytes| drop(file.read_many_at(&mut [(bytes, 0)]).unwrap()));
+    }
+    memory.check().unwrap();
+}
+
 fn make_pipe(path: &Path) {
     let name = CString::new(path.as_os_str().as_bytes()).unwrap();
     // SAFETY: the name ends with a zero.

@@ -108,7 +108,10 @@ impl<M: Machine> Access<M> {
             *state = ReadState { start: page, pages, async_pages: 1, ..*state };
             self.read_window(task, file, state, For::Later)
         } else {
-            self.read_window(task, file, &window_of(page..page.saturating_add(wanted_pages)), For::Now)
+            // A request may be longer than memory. If all of it were read here, its first pages would be evicted before
+            // they are used, and the next miss would read the rest of the request once more.
+            let pages = wanted_pages.min(self.window_max(ReadPattern::Sequential));
+            self.read_window(task, file, &window_of(page..page.saturating_add(pages)), For::Now)
         }
     }
 
