@@ -446,6 +446,25 @@ fn whoever_asks_for_a_lock_has_it_also_where_the_file_is_open_without() {
     memory.check().unwrap();
 }
 
+/// A file that the caller has locked is adopted without a lock of the library. Dropping the handle does not release the
+/// caller's lock.
+#[test]
+fn a_lock_of_the_caller_outlasts_a_handle_without_one() {
+    let folder = folder();
+    let path = folder.path().join("file");
+    fs::write(&path, [7; 100]).unwrap();
+    let own = fs::File::options().read(true).write(true).open(&path).unwrap();
+    // SAFETY: no memory is passed.
+    assert_eq!(unsafe { libc::flock(own.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }, 0);
+    let memory = memory();
+    let adopt = |lock| OpenOptions::new().lock(lock).adopt(&memory, own.try_clone().unwrap()).unwrap();
+    drop(adopt(false));
+    assert!(is_locked(&path));
+    // A lock that the library is asked for is the library's to release.
+    drop(adopt(true));
+    assert!(!is_locked(&path));
+}
+
 /// `Advice::WillNeed` is given for a range of 128 times the memory. Only as many pages are read ahead as there is room
 /// for, and pages in use stay in memory.
 #[test]

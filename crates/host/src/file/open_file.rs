@@ -42,7 +42,8 @@ pub(crate) struct OpenFile {
     cutting: Mutex<()>,
     /// The commit rounds of the file. In a round, one thread syncs the file for all threads that want this at the time.
     pub(super) rounds: Rounds,
-    /// True if the file is locked against other processes. The mutex is held while the file is being locked.
+    /// True if the library has locked the file against other processes. The mutex is held while the file is being
+    /// locked.
     is_locked: Mutex<bool>,
     /// The claim on the file. While it is held, this process cannot use the file as swap. Another `Memory` of this
     /// process can open the file only if neither memory writes it.
@@ -78,12 +79,14 @@ impl OpenFile {
             };
             io::Error::new(io::ErrorKind::ResourceBusy, reason)
         })?;
-        if is_locked {
-            lock(&file, is_writable)?;
-        }
         let host = shared.engine.machine();
         let id = shared.wrap.add_device(host, file, path.display().to_string())?;
         let device = host.device(id).expect("added just now");
+        // The file is locked last, so that no later error leaves a lock on a descriptor that the caller has duplicated.
+        let is_locked = match is_locked {
+            true => lock(device.file(), is_writable).inspect_err(|_| drop(host.remove_device(id)))?,
+            false => false,
+        };
         device.expect_len(bytes);
         let cached = shared.engine.page_cache().add_placed_file(id, shared.backing_of(&metadata), bytes);
         if metadata.is_file() {
@@ -118,12 +121,11 @@ impl OpenFile {
     /// with `OpenOptions::lock(false)` do not lock it.
     ///
     /// # Errors
-    /// When another process has locked the file.
+    /// When another process has locked the file; also other errors of the system.
     pub(super) fn lock(&self) -> io::Result<()> {
         let mut is_locked = self.is_locked.lock();
         if !*is_locked {
-            lock(self.device.file(), self.is_writable)?;
-            *is_locked = true;
+            *is_locked = lock(self.device.file(), self.is_writable)?;
         }
         Ok(())
     }
@@ -188,7 +190,11 @@ impl OpenFile {
         let failed = self.write_back(shared);
         shared.engine.access().unlink(&self.cached);
         shared.engine.machine().remove_device(self.device.id());
-        self.device.unlock();
+        // The lock belongs to the open file description, which an adopted file shares with descriptors of the caller. A
+        // lock that the caller took there stays.
+        if self.is_locked.into_inner() {
+            self.device.unlock();
+        }
         failed
     }
 }
@@ -198,16 +204,29 @@ impl OpenFile {
 /// ended.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
-/// Locks a file against other processes until it is closed. If the file system has no locks, does nothing.
-fn lock(file: &std::fs::File, is_writable: bool) -> io::Result<()> {
+/// Locks a file against other processes until it is closed. If the file system has no locks, does nothing. Returns
+/// whether the file is locked.
+///
+/// # Errors
+/// When another process has locked the file; also other errors of the system.
+fn lock(file: &std::fs::File, is_writable: bool) -> io::Result<bool> {
+    lock_by(|| if is_writable { try_lock_file(file) } else { try_share_file(file) }, is_writable)
+}
+
+/// Locks a file as [`lock`] does, by calls of `try_lock`, which returns `false` if another process has locked the file.
+fn lock_by(mut try_lock: impl FnMut() -> io::Result<bool>, is_writable: bool) -> io::Result<bool> {
     let began = Instant::now();
     loop {
-        let refused = match if is_writable { try_lock_file(file) } else { try_share_file(file) } {
-            Ok(true) | Err(_) => return Ok(()),
-            Ok(false) if is_writable => "another process has locked it",
-            Ok(false) => "another process has locked it for writing",
-        };
+        match try_lock() {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
         if began.elapsed() >= LOCK_WAIT {
+            let refused =
+                if is_writable { "another process has locked it" } else { "another process has locked it for writing" };
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, refused));
         }
         thread::sleep(Duration::from_millis(5));
@@ -222,4 +241,20 @@ fn length(file: &std::fs::File, metadata: &std::fs::Metadata) -> io::Result<u64>
     }
     let mut file = file;
     file.seek(io::SeekFrom::End(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_the_system_refuses_is_an_error_except_where_there_are_none() {
+        let with = |number| lock_by(|| Err(io::Error::from_raw_os_error(number)), true);
+        assert_eq!(with(libc::ENOLCK).unwrap_err().raw_os_error(), Some(libc::ENOLCK));
+        assert_eq!(with(libc::EIO).unwrap_err().raw_os_error(), Some(libc::EIO));
+        assert!(!with(libc::EOPNOTSUPP).unwrap() && !with(libc::ENOSYS).unwrap());
+        let mut answers = [Err(libc::EINTR), Ok(false), Ok(true)].into_iter();
+        let next = || answers.next().expect("it is locked").map_err(io::Error::from_raw_os_error);
+        assert!(lock_by(next, true).unwrap());
+    }
 }

@@ -103,7 +103,8 @@ impl OpenOptions {
     /// Sets whether the file is locked against other processes while it is open (`flock`). A file that is opened for
     /// reading only is locked in shared mode, otherwise exclusively. The lock keeps out only processes that use
     /// `flock`, too. Default: yes, if the file system has locks. All handles of a file share one lock: the first handle
-    /// that asks for it takes it, and dropping the last handle releases it.
+    /// that asks for it takes it, and dropping the last handle releases it. A lock that the caller took on an adopted file
+    /// stays, unless a handle has asked for the lock, too.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
