@@ -1,11 +1,10 @@
 //! Kernels (named sets of reclaim policies) that come with the library, and kernel files of the application.
 
-use crate::machine::open_at_once;
+use crate::machine::{check_is_regular, open_at_once};
 use engine::kernel::{Kernel, Source, files};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Names of the kernels (sets of reclaim policies) that applications may choose. The engine has others, too.
@@ -25,17 +24,18 @@ pub(crate) fn highwater() -> Kernel {
     Kernel::built_in(HIGHWATER).expect("it comes with the engine")
 }
 
-/// Largest size of a kernel file, bytes. Real kernel files have some thousand bytes. Without the limit, reading a path
-/// such as `/dev/zero` would never end.
+/// Largest size of a kernel file, bytes. Real kernel files have some thousand bytes. Without the limit, a
+/// wrong path might fill the memory of the process.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Reads the text of a kernel file.
+/// Reads the text of a kernel file. Refuses what is no regular file: reading a terminal waits for a user, and a pipe
+/// without a writer has an empty text, which would be a valid kernel with all defaults.
 fn read(path: &Path) -> io::Result<String> {
+    // The kind is checked before opening, because opening some kinds of files has effects. It is checked again after
+    // that, because the path may by then name something else.
+    check_is_regular(&std::fs::metadata(path)?)?;
     let file = open_at_once(File::options().read(true), 0, path)?;
-    if file.metadata()?.file_type().is_fifo() {
-        // Reading a pipe that has no writer gives an empty text, which would be a valid kernel with all defaults.
-        return Err(io::Error::other("it is a pipe (FIFO), and not a file"));
-    }
+    check_is_regular(&file.metadata()?)?;
     let mut text = String::new();
     file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > FILE_BYTES_MAX {
@@ -86,7 +86,11 @@ mod tests {
         let upper = find(&write("upper.toml", "base = \"lower\"\n[lru]\nswappiness = 10\n")).unwrap();
         assert_eq!((upper.choices.lru.batch, upper.choices.lru.swappiness), (20, 10));
         assert_eq!((&*upper.bases[1], upper.bases.last().unwrap().as_str()), ("highwater", engine::kernel::ROOT));
-        assert_eq!(find("/dev/zero").unwrap_err(), "/dev/zero: it has more than 16 MiB");
+        let long = write("long.toml", "");
+        File::options().write(true).open(&long).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+        assert_eq!(find(&long).unwrap_err(), format!("{long}: it has more than 16 MiB"));
+        let zeroes = find("/dev/zero").unwrap_err();
+        assert_eq!(zeroes, "/dev/zero: it is a character device, and not a regular file");
         let refused = find(&write("old.toml", "base = \"2.6.23-rc5\"\n[lru]\nbatch = 20\n")).unwrap_err();
         assert!(refused.contains("old.toml:1: there is no kernel `2.6.23-rc5`, only "), "{refused}");
     }

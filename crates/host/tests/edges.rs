@@ -554,10 +554,17 @@ fn an_open_never_waits_for_the_other_end_of_a_pipe() {
             assert!(error.contains(word), "{error}");
         }
     }
-    // A pipe is refused as a kernel file, too.
-    let kernel = pipe.to_string_lossy().into_owned();
-    let started = within_a_minute(move || Memory::builder().size(8 << 20).kernel(&kernel).start().map(drop));
-    assert!(matches!(started, Err(Error::Builder { .. })), "{started:?}");
+    // A pipe or a terminal is refused as a kernel file, too.
+    let (mut master, mut slave) = (0, 0);
+    let (name, settings, size) = (std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
+    // SAFETY: the call writes two numbers; the pointers that are null are not used.
+    assert_eq!(unsafe { libc::openpty(&mut master, &mut slave, name, settings, size) }, 0);
+    let terminal = fs::read_link(format!("/proc/self/fd/{slave}")).unwrap();
+    for (path, word) in [(&pipe, "pipe"), (&terminal, "character device")] {
+        let kernel = path.to_string_lossy().into_owned();
+        let started = within_a_minute(move || Memory::builder().size(8 << 20).kernel(&kernel).start().map(drop));
+        assert!(matches!(&started, Err(Error::Builder(error)) if error.contains(word)), "{started:?}");
+    }
 
     let is_over = Arc::new(AtomicBool::new(false));
     let replacer = thread::spawn({

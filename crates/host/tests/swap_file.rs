@@ -65,7 +65,14 @@ fn an_empty_file_will_do_and_nothing_that_is_no_file() {
     let path = directory.path().join("swap");
     fs::write(&path, "").expect("there is room");
     assert_eq!(SwapFile::open(&path, 2 * PAGE).expect("it is empty").slots(), 2);
-    assert!(matches!(SwapFile::open(directory.path(), PAGE), Err(SwapFileError::Io { doing: "open", .. })));
+    let socket = directory.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("there is room");
+    let others =
+        [(directory.path(), "a folder"), (&socket, "a socket"), (Path::new("/dev/zero"), "a character device")];
+    for (path, what) in others {
+        let error = SwapFile::open(path, PAGE).expect_err("it is no file");
+        assert!(matches!(&error, SwapFileError::Foreign { found, .. } if found == what), "{error}");
+    }
     let link = directory.path().join("link");
     std::os::unix::fs::symlink(&path, &link).expect("there is room");
     assert!(matches!(SwapFile::open(&link, PAGE), Err(SwapFileError::Foreign { .. })));

@@ -3,13 +3,13 @@
 use super::{File, OpenFile};
 use crate::error::Error;
 use crate::group::{Group, GroupError, GroupKey};
-use crate::machine::{Identity, open_at_once, status_flags};
+use crate::machine::{Identity, check_has_bytes, open_at_once, status_flags};
 use crate::shared::Shared;
 use engine::ReadState;
 use parking_lot::Mutex;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -177,7 +177,7 @@ impl OpenOptions {
         // The kind is checked before opening, because opening some kinds of files has effects. It is checked again
         // later, because the path may by then name something else.
         if let Ok(metadata) = std::fs::metadata(path) {
-            check_kind(&metadata).map_err(failed)?;
+            check_has_bytes(&metadata).map_err(failed)?;
         }
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(self.write).create(self.create).create_new(self.create_new);
@@ -217,7 +217,7 @@ impl OpenOptions {
         let no_group = |kind| Error::Group { name: format!("of {}", path.display()), kind };
         let group = self.group.map(|key| key.find(shared)).transpose().map_err(no_group)?;
         let metadata = file.metadata().map_err(failed)?;
-        check_kind(&metadata).map_err(failed)?;
+        check_has_bytes(&metadata).map_err(failed)?;
         let open = shared.files.get_or_open(Identity::of(&metadata), || {
             OpenFile::new(shared, path, group.clone(), file, self.write, !self.is_unlocked).map_err(failed)
         })?;
@@ -255,20 +255,4 @@ impl OpenOptions {
         }
         Ok(file)
     }
-}
-
-/// Returns an error unless the file is a regular file or a block device.
-fn check_kind(metadata: &std::fs::Metadata) -> io::Result<()> {
-    if metadata.is_file() || metadata.file_type().is_block_device() {
-        return Ok(());
-    }
-    let kind = metadata.file_type();
-    let kinds = [
-        (kind.is_dir(), "it is a folder"),
-        (kind.is_fifo(), "it is a pipe (FIFO)"),
-        (kind.is_socket(), "it is a socket"),
-        (kind.is_char_device(), "it is a character device"),
-    ];
-    let what = kinds.iter().find(|(is_it, _)| *is_it).map_or("it is of an unknown kind", |(_, what)| what);
-    Err(io::Error::other(format!("{what}, and neither a regular file nor a block device")))
 }

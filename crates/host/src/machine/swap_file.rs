@@ -6,11 +6,12 @@
 //! that still has the old one open sees no pages of the new memory.
 
 use super::in_use::{InUse, Use};
+use super::kind::irregular_kind;
 use super::sys;
 use fnv::FnvHasher;
 use machine::{BLOCK_BYTES, PAGE_BYTES};
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -112,15 +113,22 @@ impl SwapFile {
         let failed = |doing| move |source| SwapFileError::Io { path: path.to_owned(), doing, source };
         let foreign = |found: String| SwapFileError::Foreign { path: path.to_owned(), found };
         let in_use = || SwapFileError::InUse { path: path.to_owned() };
-        let file = match options().open(path) {
+        let check_kind =
+            |status: &Metadata| irregular_kind(status).map_or(Ok(()), |what| Err(foreign(what.to_owned())));
+        // The kind is checked before opening, because opening some kinds of files has effects. It is checked again after
+        // that, because the path may by then name something else.
+        check_kind(&std::fs::symlink_metadata(path).map_err(failed("look at"))?)?;
+        let file = match sys::open_at_once(&mut options(), FLAGS, path) {
             Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
                 return Err(foreign("a symbolic link".to_owned()));
             }
             file => file.map_err(failed("open"))?,
         };
+        let status = file.metadata().map_err(failed("look at"))?;
+        check_kind(&status)?;
         // Even an empty file may be a data file of this process. This is checked before the file is locked, because
         // this process may itself hold the lock.
-        InUse::as_swap(&file.metadata().map_err(failed("look at"))?).map(drop).map_err(|used| match used {
+        InUse::as_swap(&status).map(drop).map_err(|used| match used {
             Use::Swap => in_use(),
             Use::Data(_) => foreign("a file that this process has open".to_owned()),
         })?;
@@ -128,9 +136,6 @@ impl SwapFile {
             return Err(in_use());
         }
         let status = file.metadata().map_err(failed("look at"))?;
-        if !status.is_file() {
-            return Err(foreign("no regular file".to_owned()));
-        }
         if status.uid() != sys::effective_user() {
             return Err(foreign(format!("a file of another user ({})", status.uid())));
         }
@@ -177,10 +182,13 @@ impl SwapFile {
     }
 }
 
+/// Flags of the system with which a swap file is opened: a symbolic link is refused.
+const FLAGS: libc::c_int = libc::O_NOFOLLOW;
+
 /// Returns the options to open a file that only its owner may read.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options.read(true).write(true).mode(0o600).custom_flags(FLAGS);
     options
 }
 
@@ -292,12 +300,14 @@ fn describe(block: &[u8]) -> String {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SwapFileError {
-    /// A file with this path exists, and is not a swap file that the library made for this user: its contents are other
-    /// ones, its owner is another user, or it has a second name (a hard link). The file was left as it is.
+    /// A file with this path exists, and is not a swap file that the library made for this user: it is no regular file,
+    /// its contents are other ones, its owner is another user, or it has a second name (a hard link). The file was left
+    /// as it is.
     Foreign {
         /// Path of the swap file.
         path: PathBuf,
-        /// Words for what was found in place of a swap file: the contents, the foreign owner, or the number of names.
+        /// Words for what was found in place of a swap file: the kind of file, the contents, the foreign owner, or the
+        /// number of names.
         found: String,
     },
     /// Another process, or another part of this one, uses the file.
