@@ -53,6 +53,9 @@ impl Contiguous {
             return Err(Error::OrderTooLarge { order });
         }
         let engine = &shared.engine;
+        if !engine.memory().try_count_lent(order.pages()) {
+            return Err(Error::OutOfMemory { state: too_many_blocks(shared, order) });
+        }
         let take = || shared.with_task(None, |engine, task| engine.access().take_block(task, CONTIGUOUS, order));
         let block = take().or_else(|_| {
             // Pages in per-CPU batches for the LRU, and free pages on per-CPU lists, may have been in the way.
@@ -60,7 +63,10 @@ impl Contiguous {
             engine.compact().compact_memory();
             take()
         });
-        let block = block.map_err(|error| Error::OutOfMemory { state: error.to_string() })?;
+        let block = block.map_err(|error| {
+            engine.memory().uncount_lent(order.pages());
+            Error::OutOfMemory { state: error.to_string() }
+        })?;
         let head = block.head();
         let frames = (0..order.pages() as u32).map(|n| FrameNumber(head.0 + n));
         frames.for_each(|frame| engine.machine().zero_frame(frame));
@@ -98,9 +104,24 @@ impl DerefMut for Contiguous {
 impl Drop for Contiguous {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
+            let pages = block.order().pages();
             self.shared.engine.memory().take_back(block);
+            self.shared.engine.memory().uncount_lent(pages);
         }
     }
+}
+
+/// Returns words for the error that a block of order `order` would take more memory than blocks may.
+#[cold]
+fn too_many_blocks(shared: &Shared, order: Order) -> String {
+    let memory = shared.engine.memory();
+    let (fixed, managed) = (memory.fixed_pages(), memory.managed_pages());
+    format!(
+        "no contiguous block of order {}: page tables and contiguous blocks take {fixed} of {managed} pages, and may \
+         take at most {}",
+        order.0,
+        memory.fixed_pages_max(managed)
+    )
 }
 
 impl fmt::Debug for Contiguous {

@@ -285,7 +285,8 @@ impl Memory {
     /// shrinks, other threads may have to wait for reclaim.
     ///
     /// # Errors
-    /// When `bytes` is too small or too large, or when too little memory can be freed. The size is then as before.
+    /// When `bytes` is too small or too large, when too little memory can be freed, or when page tables of regions and
+    /// contiguous blocks would take more than half of the memory. The size is then as before.
     ///
     /// ```
     /// let memory = highwater::Memory::builder().size(16 << 20).size_max(32 << 20).start()?;
@@ -328,7 +329,8 @@ impl Memory {
     /// [`PageWrite`](crate::PageWrite)) holds, and pages of other contiguous blocks, are not moved.
     ///
     /// # Errors
-    /// When no block of this size can be freed, or the order is over 10.
+    /// When no block of this size can be freed, or the order is over 10. Also when contiguous blocks and the page tables
+    /// of regions would together take more than half of the memory, because this memory cannot be reclaimed.
     ///
     /// ```
     /// use highwater::Order;

@@ -204,7 +204,8 @@ impl Shared {
 
     /// Shrinks the memory to `pages` pages: takes pages away from the allocator, and adds their frames to `balloon`.
     /// Pages are taken away in steps, so that other threads find free pages meanwhile. On an error, gives back the
-    /// pages that this call took.
+    /// pages that this call took. It is an error if page tables and contiguous blocks would take too much of the
+    /// smaller memory.
     pub fn shrink(&self, balloon: &mut Vec<FrameNumber>, pages: u64) -> Result<(), Error> {
         const AT_ONCE: u64 = 256;
         let engine = &self.engine;
@@ -214,7 +215,23 @@ impl Shared {
             engine.memory().set_marks();
             Err(error)
         };
+        let check_fixed = || {
+            let (fixed, most) = (engine.memory().fixed_pages(), engine.memory().fixed_pages_max(pages));
+            if fixed <= most {
+                return Ok(());
+            }
+            let bytes = pages * PAGE_BYTES as u64;
+            let state = format!(
+                "cannot shrink to {bytes} bytes: page tables and contiguous blocks take {fixed} pages, and may take at \
+                 most half of the memory, {most} pages"
+            );
+            Err(Error::OutOfMemory { state })
+        };
         while let Some(surplus) = engine.memory().managed_pages().checked_sub(pages).filter(|surplus| *surplus > 0) {
+            // Checked in each step, because other threads may make page tables meanwhile.
+            if let Err(error) = check_fixed() {
+                return undo(balloon, error);
+            }
             let last = balloon.len();
             let most = surplus.min(AT_ONCE) as usize;
             if let Err(error) =
@@ -231,7 +248,7 @@ impl Shared {
                 }
             }
         }
-        Ok(())
+        check_fixed().or_else(|error| undo(balloon, error))
     }
 
     /// Writes all files back and ends the engine's tasks. Returns the errors that occurred.

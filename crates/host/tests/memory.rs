@@ -5,7 +5,7 @@ mod common;
 
 use common::pages::{Chance, PAGE, check_file, page, soak_seconds, use_region};
 use common::{builder, folder, memory};
-use highwater::{Builder, Error, IoError, Memory, OpenOptions};
+use highwater::{Builder, Error, IoError, Memory, OpenOptions, Order};
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -838,6 +838,59 @@ fn tables_of_many_regions_leave_memory_to_others() {
     // Dropped regions free the pages of their page tables.
     regions.truncate(100);
     memory.anonymous(PAGE).unwrap().write_at(&[1], 0).unwrap();
+    memory.check().unwrap();
+}
+
+/// Page tables and contiguous blocks, which cannot be reclaimed, take at most half of memory, in whichever order a
+/// program makes them, and also after the memory became smaller. Files can always be read and written.
+#[test]
+fn what_cannot_be_reclaimed_leaves_memory_to_others() {
+    let folder = folder();
+    let memory = builder().size(16 << 20).swap(64 << 20).swap_folder(folder.path()).start().unwrap();
+    let path = folder.path().join("file");
+    fs::write(&path, vec![7; 2 << 20]).unwrap();
+    let file = memory.open(&path).unwrap();
+    let use_file = || {
+        file.read_exact_at(&mut vec![0; 2 << 20], 0).unwrap();
+        file.write_all_at(&[1; 100_000], 0).unwrap();
+        file.sync_data().unwrap();
+    };
+    let new_region = || {
+        let region = memory.anonymous(PAGE).unwrap();
+        region.write_at(&[1], 0).map(|()| region)
+    };
+    let new_block = || memory.contiguous(Order(0));
+    let refused = |error: Error, words: &str| {
+        assert!(matches!(error, Error::OutOfMemory { .. }) && error.to_string().contains(words), "{error}");
+    };
+    let mut blocks: Vec<_> = (0..1500).map(|_| new_block().unwrap()).collect();
+    let mut regions = Vec::new();
+    let error = loop {
+        match new_region() {
+            Ok(region) => regions.push(region),
+            Err(error) => break error,
+        }
+    };
+    refused(error, "and contiguous blocks 1500, which together is half of memory");
+    assert_eq!(regions.len() + blocks.len(), 2048);
+    refused(new_block().unwrap_err(), "no contiguous block of order 0: page tables and contiguous blocks take 2048 of");
+    use_file();
+    // The memory would be smaller than twice the tables and blocks.
+    refused(memory.resize(12 << 20).unwrap_err(), "page tables and contiguous blocks take 2048 pages");
+    assert_eq!(memory.size(), 16 << 20);
+    // A dropped block makes room for a table, and a dropped region for a block.
+    drop(blocks.pop());
+    regions.push(new_region().unwrap());
+    drop(regions.pop());
+    blocks.push(new_block().unwrap());
+    blocks.truncate(700);
+    memory.resize(12 << 20).unwrap();
+    while let Ok(block) = new_block() {
+        blocks.push(block);
+    }
+    assert_eq!(regions.len() + blocks.len(), 1536);
+    use_file();
+    assert!(regions.iter().all(|region| region.page(0).unwrap()[0] == 1));
     memory.check().unwrap();
 }
 

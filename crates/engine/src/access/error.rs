@@ -37,6 +37,8 @@ pub enum Error {
     TooManyTables {
         /// Number of pages that the page tables of all regions take.
         tables: u64,
+        /// Number of pages of lent blocks that count towards the same limit.
+        blocks: u64,
     },
     /// A page could not be read back from swap.
     SwapRead {
@@ -107,9 +109,14 @@ impl fmt::Display for Error {
                 }
             }
             Self::Read { file, offset, source } => write!(f, "file {file}, offset {offset}: read failed: {source}"),
-            Self::TooManyTables { tables } => {
+            Self::TooManyTables { tables, blocks: 0 } => {
                 write!(f, "out of memory for page tables: they take {tables} pages, which is half of memory")
             }
+            Self::TooManyTables { tables, blocks } => write!(
+                f,
+                "out of memory for page tables: they take {tables} pages, and contiguous blocks {blocks}, which \
+                 together is half of memory"
+            ),
             Self::SwapRead { slot, source } => write!(f, "swap slot {slot}: read failed: {source}"),
             Self::Write { file, offset, source } => write!(f, "file {file}, offset {offset}: write failed: {source}"),
             Self::NoSpace { file, offset } => {

@@ -11,12 +11,6 @@ use crate::stat::{Event, Gauge};
 use crate::task::Task;
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 
-/// Page tables may take at most the managed memory divided by this number. A page-table page maps 512 pages, so a
-/// program that uses all pages that it maps needs a 512th of its memory for tables. Only a program that maps much
-/// memory, and uses single pages far from each other, comes near the limit. Page tables are never reclaimed: without
-/// the limit, they could fill memory, and no page could be read in.
-const TABLES_SHARE: u64 = 2;
-
 const _: () = assert!(ENTRIES as u64 == PAGEBLOCK_ORDER.pages(), "one page-table page maps one huge page");
 
 /// The permission to throttle the task in a fault that dirties a page of a file.
@@ -220,8 +214,10 @@ impl<M: Machine> Access<M> {
     }
 
     pub(super) fn make_table(&self, task: &mut Task, region: &Region<M>, page: u32) -> Result<(), Error> {
-        if self.memory().gauge(Gauge::NrPageTablePages) >= self.memory().managed_pages() / TABLES_SHARE {
-            return Err(Error::TooManyTables { tables: self.memory().gauge(Gauge::NrPageTablePages) });
+        let fixed = self.memory().fixed_pages();
+        if fixed >= self.memory().fixed_pages_max(self.memory().managed_pages()) {
+            let tables = self.memory().gauge(Gauge::NrPageTablePages);
+            return Err(Error::TooManyTables { tables, blocks: fixed.saturating_sub(tables) });
         }
         let frame = self
             .allocate_kernel(task, Gfp::PAGE_TABLE, Gauge::NrPageTablePages)

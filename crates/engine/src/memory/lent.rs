@@ -4,11 +4,18 @@
 //! memory, but no gauge counts them, because `/proc/vmstat` has no gauge for such pages.
 
 use super::{Flags, Memory, Owner};
+use crate::stat::Gauge;
 use machine::atomic::Ordering::Relaxed;
 use machine::{FrameNumber, Machine, Order};
 
 /// The page index in the descriptor of each lent page. It marks the page as lent: no other kernel page has this index.
 const LENT: u32 = u32::MAX;
+
+/// Page tables and counted blocks together may take at most the managed memory divided by this number. They are never
+/// reclaimed: without the limit, they could fill memory, and no page could be read in. A page-table page maps 512 pages,
+/// so a program that uses all pages that it maps needs a 512th of its memory for tables. Only a program that maps much
+/// memory, and uses single pages far from each other, comes near the limit by tables alone.
+const FIXED_SHARE: u64 = 2;
 
 /// A block of pages that is lent to a user outside of the engine. The user returns the block by [`Memory::take_back`];
 /// a block that is only dropped is leaked.
@@ -61,6 +68,36 @@ impl<M: Machine> Memory<M> {
     pub fn is_lent(&self, frame: FrameNumber) -> bool {
         let descriptor = &self.frames[frame];
         descriptor.is(Flags::KERNEL) && descriptor.index() == LENT
+    }
+
+    /// Counts `pages` pages of a block that is to be lent, so that they take part in the limit that page tables have.
+    /// Returns `false`, and counts nothing, if page tables and counted blocks would then take too much of memory. A user
+    /// of the engine calls this if its own users decide how many blocks are lent. [`Memory::uncount_lent`] takes the
+    /// pages back.
+    #[must_use]
+    pub fn try_count_lent(&self, pages: u64) -> bool {
+        self.counted_pages.fetch_add(pages, Relaxed);
+        let may_lend = self.fixed_pages() <= self.fixed_pages_max(self.managed_pages());
+        if !may_lend {
+            self.uncount_lent(pages);
+        }
+        may_lend
+    }
+
+    /// Takes pages back that [`Memory::try_count_lent`] has counted.
+    pub fn uncount_lent(&self, pages: u64) {
+        self.counted_pages.fetch_sub(pages, Relaxed);
+    }
+
+    /// Returns the number of pages that page tables and counted blocks take, none of which can be reclaimed.
+    pub fn fixed_pages(&self) -> u64 {
+        self.gauge(Gauge::NrPageTablePages) + self.counted_pages.load(Relaxed)
+    }
+
+    /// Returns the largest number of pages that page tables and counted blocks together may take of `managed` pages of
+    /// memory.
+    pub fn fixed_pages_max(&self, managed: u64) -> u64 {
+        managed / FIXED_SHARE
     }
 
     /// Returns the number of pages in all blocks that are lent to users outside of the engine.

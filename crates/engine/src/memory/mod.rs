@@ -88,6 +88,8 @@ pub struct Memory<M: Machine> {
     min_free_kbytes: AtomicU64,
     /// Number of pages in blocks that are lent to users outside of the engine.
     lent_pages: AtomicU64,
+    /// Number of pages, among those of lent blocks, that count towards [`Memory::fixed_pages_max`].
+    counted_pages: AtomicU64,
     /// The limit, in pages, of the memory cgroup that contains all tasks; `None` if there is no such cgroup.
     limit_pages: Option<u64>,
     /// The memory control groups; `None` if the layout has none.
@@ -229,6 +231,7 @@ impl<M: Machine> Memory<M> {
             reserve_pages: AtomicU64::new(0),
             min_free_kbytes: AtomicU64::new(0),
             lent_pages: AtomicU64::new(0),
+            counted_pages: AtomicU64::new(0),
             limit_pages: layout.limit_pages,
             groups,
             per_cpu,
