@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
 
@@ -404,6 +404,81 @@ fn what_makes_a_file_longer_adds_zeroes_whatever_a_guard_left_there() {
         }
         memory.check().unwrap();
     }
+}
+
+/// With kernels that write a page while a guard may change it, a write guard fills the whole last page of a file, of
+/// which only a part lies within the file. While the guard exists, the file becomes longer, and another thread syncs
+/// it. What the guard has stored after the old end does not reach the kernel's file.
+#[test]
+fn a_sync_beside_a_guard_writes_zeroes_after_the_old_end() {
+    const LONG: u64 = 4096 + 904;
+    type Grow = fn(&File);
+    let grows: [(&str, Grow); 3] = [
+        ("set_len", |file| file.set_len(9 * PAGE).unwrap()),
+        ("allocate", |file| file.allocate(0..9 * PAGE).unwrap()),
+        ("a write", |file| file.write_all_at(&[5; PAGE as usize], 8 * PAGE).unwrap()),
+    ];
+    for kernel in ["highwater", "3.10-rc4-vanilla", "7.2-mglru"] {
+        for (how, grow) in grows {
+            let folder = folder();
+            let path = folder.path().join("file");
+            let memory = builder().kernel(kernel).start().unwrap();
+            let file = memory.create(&path).unwrap();
+            file.write_all_at(&[1; LONG as usize], 0).unwrap();
+            let mut guard = file.page_mut(1).unwrap();
+            guard.fill(7);
+            grow(&file);
+            thread::scope(|scope| {
+                let sync = scope.spawn(|| file.sync_data().unwrap());
+                let end = Instant::now() + Duration::from_millis(200);
+                while !sync.is_finished() && Instant::now() < end {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                let disk = fs::read(&path).unwrap();
+                let added = disk.iter().take(8 * PAGE as usize).skip(LONG as usize);
+                assert!(added.clone().all(|byte| *byte == 0), "{kernel}, {how}: {:?}", added.max());
+                drop(guard);
+            });
+            file.sync_data().unwrap();
+            let disk = fs::read(&path).unwrap();
+            assert_eq!(disk.len() as u64, 9 * PAGE, "{kernel}, {how}");
+            assert!(disk[PAGE as usize..LONG as usize].iter().all(|byte| *byte == 7), "{kernel}, {how}");
+            assert!(disk[LONG as usize..8 * PAGE as usize].iter().all(|byte| *byte == 0), "{kernel}, {how}");
+            // A guard of a whole page keeps nobody from writing the page.
+            drop(file.page_mut(1).unwrap());
+            file.sync_data().unwrap();
+            memory.check().unwrap();
+        }
+    }
+}
+
+/// With kernels that let a guard change a page while the page is written, a guard for writing of the page in which the
+/// file ends still waits for the end of the page's write, which might store what the guard puts after the end.
+#[test]
+fn a_guard_of_the_last_page_waits_for_its_write() {
+    let folder = folder();
+    let (gate, (at_gate, arrivals)) = (Arc::<Gate>::default(), mpsc::channel());
+    let held = gate.clone();
+    let memory = builder()
+        .kernel("3.10-rc4-vanilla")
+        .behind(move |inner| Arc::new(Gated::new(inner, &held, &at_gate)))
+        .start()
+        .unwrap();
+    let file = memory.create(folder.path().join("file")).unwrap();
+    file.write_all_at(&[1; 5000], 0).unwrap();
+    thread::scope(|scope| {
+        let sync = scope.spawn(|| file.sync_data().unwrap());
+        arrivals.recv().unwrap();
+        let at_once = [0, 1].map(|page| file.try_page_mut(page).unwrap().is_some());
+        let guard = scope.spawn(|| drop(file.page_mut(1).unwrap()));
+        thread::sleep(Duration::from_millis(50));
+        let are_over = guard.is_finished() || sync.is_finished();
+        // The gate is opened before anything is asserted, so that the threads end in any case.
+        gate.open();
+        assert_eq!((at_once, are_over), ([true, false], false));
+    });
+    assert!(file.try_page_mut(1).unwrap().is_some());
+    memory.check().unwrap();
 }
 
 /// Returns whether the file is locked against other processes.

@@ -213,6 +213,12 @@ impl<M: Machine> Access<M> {
             return Ok(Err(NotPinned::Busy));
         }
         match self.grab_cached_page(file, page, wait) {
+            Ok(frame) if wait == Wait::No && !self.may_change_at_once(frame, bytes_in_page(file, page)) => {
+                self.page_cache().unlock_page(frame);
+                self.page_cache().unlatch(frame, true);
+                self.lru().put(frame);
+                Ok(Err(NotPinned::Busy))
+            }
             Ok(frame) => self.pin_grabbed(task, file, page, frame).map(Ok),
             Err(reason) => Ok(Err(reason)),
         }
@@ -243,7 +249,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Marks a locked folio, whose exclusive latch the task has, as dirty, and unlocks it. Returns the pin of its page in
-    /// `frame`, of which `bytes` bytes belong to the file.
+    /// `frame`, of which `bytes` bytes belong to the file. Sleeps only if [`Access::may_change_at_once`] returns `false`.
     fn make_pinned(
         &self,
         task: &mut Task,
@@ -255,9 +261,21 @@ impl<M: Machine> Access<M> {
         self.versions.note(file.id, self.page_cache().index_of(frame));
         let pages = self.writeback().set_page_dirty(file, head);
         self.note_dirtied(task, pages);
+        if bytes < PAGE_BYTES {
+            self.writeback().open_end(head);
+        }
         self.page_cache().unlock_page(head);
+        if bytes < PAGE_BYTES {
+            self.writeback().wait_until_end_is_open(head);
+        }
         self.lru().mark_accessed(head);
         PinnedForWrite { frame, bytes }
+    }
+
+    /// Returns whether a task that has locked a page, of which `bytes` bytes belong to the file, may pin it for writing
+    /// without a wait for a write of the page that is under way.
+    fn may_change_at_once(&self, head: FrameNumber, bytes: usize) -> bool {
+        bytes == PAGE_BYTES || self.writeback().is_end_open_at_once(head)
     }
 
     /// Releases a page that was pinned for writing. Bytes after the end that the file had when the page was pinned
@@ -289,7 +307,8 @@ impl<M: Machine> Access<M> {
             let page = self.page_cache().index_of(frame);
             let bytes = bytes_in_page(file, page);
             let is_ours = self.page_cache().is_page_of(head, Owner::File(file.id), page) && bytes > 0;
-            if is_ours && self.prepare_write(file, head, u64::from(page) * PAGE_BYTES as u64).is_ok() {
+            let is_ready = is_ours && self.may_change_at_once(head, bytes);
+            if is_ready && self.prepare_write(file, head, u64::from(page) * PAGE_BYTES as u64).is_ok() {
                 return Some(self.make_pinned(task, file, head, frame, bytes));
             }
             self.page_cache().unlock_page(head);
@@ -327,6 +346,9 @@ impl<M: Machine> Access<M> {
             if end < PAGE_BYTES {
                 self.machine.write_frame(page, end, &[0; PAGE_BYTES][end..]);
             }
+        }
+        if bytes < PAGE_BYTES {
+            self.writeback().close_end(frame);
         }
         release();
         if !descriptor.is_now(Flags::DIRTY) {

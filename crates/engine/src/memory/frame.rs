@@ -68,6 +68,10 @@ impl Flags {
 
     /// The write under way takes its bytes from a copy of the page, so the page itself may change meanwhile.
     pub const COPIED: Self = Self(1 << 18);
+    /// A task has pinned, for writing, a page that lies only partly within its file. Until the task releases the page,
+    /// the bytes after the end may be anything, and the page is not written. The bit is used only with
+    /// `writeback.stable_pages = "no"`, where it does not mean [`Flags::COPIED`].
+    pub const OPEN_END: Self = Self::COPIED;
 
     /// The frame is kernel memory and holds a copy of a page. A write of the page takes its bytes from the copy. The
     /// descriptor's word `private` has the frame of the page.

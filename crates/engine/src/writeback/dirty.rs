@@ -126,7 +126,9 @@ impl<M: Machine> Writeback<M> {
         self.stat.count(Event::NrWritten, pages);
         // `COPIED` is cleared before `WRITEBACK`. In between, the page only looks as if its own bytes were being
         // written.
-        descriptor.test_clear(Flags::COPIED);
+        if self.choices.stable_pages.holds_still() {
+            descriptor.test_clear(Flags::COPIED);
+        }
         let was = descriptor.test_clear(Flags::WRITEBACK);
         assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
         self.machine.wake(self.page_cache().page_queue(frame));

@@ -1,4 +1,8 @@
 //! Stable pages, whose bytes do not change while the page is written (`writeback.stable_pages`).
+//!
+//! If pages are not stable, a single kind of page is not written while a task has it: a page that lies only partly within
+//! its file and is pinned for writing. The task may store anything after the end of the file, and another task may make
+//! the file longer meanwhile. The added bytes are zeroes only once the first task has released the page.
 
 use super::{Writeback, bounce};
 use crate::memory::Flags;
@@ -62,28 +66,63 @@ impl<M: Machine> Writeback<M> {
         !self.choices.stable_pages.holds_still() || !flags.has(Flags::WRITEBACK) || flags.has(Flags::COPIED)
     }
 
+    /// Marks a locked page that a task pins for writing and that lies only partly within its file. If pages are not
+    /// stable, no write of the page begins before [`Writeback::close_end`] is called. The task has the exclusive latch.
+    /// Before it changes the page, it calls [`Writeback::wait_until_end_is_open`].
+    pub(crate) fn open_end(&self, frame: FrameNumber) {
+        if !self.choices.stable_pages.holds_still() {
+            self.frames[frame].set(Flags::OPEN_END);
+        }
+    }
+
+    /// Waits until the write of a page has ended that began before [`Writeback::open_end`]. The calling task may sleep.
+    pub(crate) fn wait_until_end_is_open(&self, frame: FrameNumber) {
+        if !self.is_end_open_at_once(frame) {
+            self.page_cache().wait_on_writeback(frame);
+        }
+    }
+
+    /// Returns whether a task that calls [`Writeback::open_end`] for a page need not wait afterwards.
+    pub(crate) fn is_end_open_at_once(&self, frame: FrameNumber) -> bool {
+        self.choices.stable_pages.holds_still() || !self.frames[frame].is(Flags::WRITEBACK)
+    }
+
+    /// Ends what [`Writeback::open_end`] began. All bytes of the page after the end of the file are zeroes again. The
+    /// caller still has the latch.
+    pub(crate) fn close_end(&self, frame: FrameNumber) {
+        if !self.choices.stable_pages.holds_still() {
+            self.frames[frame].clear(Flags::OPEN_END);
+        }
+    }
+
     /// Keeps tasks from changing a page's bytes while the page's write begins, until [`Writeback::let_change`] is
-    /// called. Returns `false` if a task that may change the bytes has the page's latch. The caller holds a reference
-    /// to the page.
+    /// called. Returns `false` if a task that may change the bytes has the page's latch. If pages are not stable, this
+    /// concerns only a page that [`Writeback::open_end`] has marked. The caller has locked the page.
     ///
     /// A task that latches the page afterwards finds it under writeback, because the page is marked before the latch is
     /// released.
     #[must_use]
     pub(crate) fn try_hold_still(&self, frame: FrameNumber) -> bool {
-        !self.choices.stable_pages.holds_still() || self.frames[frame].try_latch(false)
-    }
-
-    /// Waits until no task is changing a page, then keeps tasks from changing it while its write begins. The write
-    /// begins when the task that is changing the page is done, and before tasks that wait to change the page. Otherwise
-    /// a task that changes the page repeatedly would delay a sync. The caller holds no page lock and no other latch.
-    /// The calling task may sleep.
-    pub(super) fn hold_still(&self, frame: FrameNumber) {
-        if self.choices.stable_pages.holds_still() {
-            self.page_cache().latch_next(frame);
+        match self.choices.stable_pages.holds_still() {
+            true => self.frames[frame].try_latch(false),
+            false => !self.frames[frame].is(Flags::OPEN_END),
         }
     }
 
-    /// Allows tasks to change a page's bytes again, after [`Writeback::try_hold_still`] or [`Writeback::hold_still`]
+    /// Waits until no task is changing a page, then locks the page and keeps tasks from changing it while its write
+    /// begins. The write begins when the task that is changing the page is done, and before tasks that wait to change
+    /// the page. Otherwise a task that changes the page repeatedly would delay a sync. The caller holds a reference to
+    /// the page, no page lock and no other latch. The calling task may sleep.
+    pub(super) fn lock_still(&self, frame: FrameNumber) {
+        self.page_cache().latch_next(frame);
+        self.page_cache().lock_page(frame);
+        if !self.choices.stable_pages.holds_still() {
+            // From here on the page lock suffices, because a page is marked by `open_end` only while it is locked.
+            self.page_cache().unlatch(frame, false);
+        }
+    }
+
+    /// Allows tasks to change a page's bytes again, after [`Writeback::try_hold_still`] or [`Writeback::lock_still`]
     /// kept them from it.
     pub(crate) fn let_change(&self, frame: FrameNumber) {
         if self.choices.stable_pages.holds_still() {

@@ -266,8 +266,7 @@ impl<M: Machine> Writeback<M> {
             }
             // The task that changes the page may wait for pages that this bio has collected.
             writer.bio.submit(self);
-            self.hold_still(frame);
-            self.page_cache().lock_page(frame);
+            self.lock_still(frame);
         }
         let started = self.start_write(file, writer, frame);
         self.page_cache().unlock_page(frame);
