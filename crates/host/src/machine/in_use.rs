@@ -22,11 +22,14 @@ pub(crate) enum Identity {
 impl Identity {
     /// Returns the identity of an open file.
     pub(crate) fn of(metadata: &Metadata) -> Self {
-        if metadata.file_type().is_block_device() {
-            Self::Device { number: metadata.rdev() }
-        } else {
-            Self::File { device: metadata.dev(), inode: metadata.ino() }
-        }
+        let is_block_device = metadata.file_type().is_block_device();
+        Self::of_numbers(is_block_device, metadata.dev(), metadata.ino(), metadata.rdev())
+    }
+
+    /// Returns the identity of a file with the inode `inode` on the device `device`. For a block device, these are the
+    /// numbers of its node, and `number` is the number of the device itself.
+    const fn of_numbers(is_block_device: bool, device: u64, inode: u64, number: u64) -> Self {
+        if is_block_device { Self::Device { number } } else { Self::File { device, inode } }
     }
 }
 
@@ -101,6 +104,18 @@ impl Drop for InUse {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    /// The test beside this one makes device nodes only where the computer permits it.
+    #[test]
+    fn an_identity_is_the_number_of_a_device_and_the_inode_of_any_other_file() {
+        let node = |device, inode, number| Identity::of_numbers(true, device, inode, number);
+        assert!(node(1, 10, 1800) == node(1, 11, 1800) && node(1, 10, 1800) == node(2, 12, 1800));
+        assert!(node(1, 10, 1800) != node(1, 10, 1801));
+        let file = |device, inode, number| Identity::of_numbers(false, device, inode, number);
+        // A character device has a number, too, which may be that of a block device.
+        assert!(file(1, 10, 0) == file(1, 10, 0) && file(1, 10, 1800) != node(1, 10, 1800));
+        assert!(file(1, 10, 0) != file(1, 11, 0) && file(1, 10, 0) != file(2, 10, 0));
+    }
 
     #[test]
     fn names_of_one_file_are_one_and_so_are_nodes_of_one_block_device() {
