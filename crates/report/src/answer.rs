@@ -2,8 +2,8 @@
 //! (An experiment names its main rows.)
 //!
 //! [`Answer::render`] is the short report: these sentences, a bar for each column's figure in the first main row, a
-//! table of all main rows that fit, and how to see the rest. If the table has few columns, the report fits a screen of
-//! 80 by 40 characters. Reports in Markdown and on pages begin with [`Answer::sentences`].
+//! table of the main rows, and how to see the rest. The table always has the first main row. It has as many others as fit
+//! a screen of 40 lines. Reports in Markdown and on pages begin with [`Answer::sentences`].
 
 use super::grid::{self, Cell, Grid, Look, Tone};
 use super::percent::PercentRule;
@@ -17,10 +17,6 @@ use kit::words::counted;
 
 /// Number of lines on a screen. Terminals open with 24 to 50 lines, and a laptop's screen shows 40.
 const SCREEN: usize = 40;
-
-/// Smallest number of main rows that are shown, even if they do not fit on a screen. Main rows are those that the
-/// experiment names as such.
-const ROWS_MIN: usize = 3;
 
 /// Largest number of columns that an answer names one by one. For more columns, the answer only says how many of them
 /// have each verdict.
@@ -242,27 +238,22 @@ impl<'t> Answer<'t> {
         self.table.rows.iter().filter(|row| kept.iter().any(|it| std::ptr::eq(*it, *row))).collect()
     }
 
-    /// Returns the short report as text: the sentences of the answer, the bars, and a table of the main rows. If the
-    /// report would be longer than a screen, the table is shortened or left out.
+    /// Returns the short report as text: the sentences of the answer, the bars, and a table of the main rows. The table
+    /// always has the first main row, with all columns. It has as many of the other main rows as a screen has room for.
     #[must_use]
     pub fn render(&self, show: Show) -> String {
         let look = show.look;
         let sentences: String = self.sentences().iter().map(|it| grid::hanging("", it, look)).collect();
         let bars = self.bars(look);
-        let (all, main) = (self.table.rows.len(), self.table.main_rows.len());
+        let (all, main) = (self.table.rows.len(), self.rows(usize::MAX).len());
         let foot = text::foot(self.table, show.look);
         let lines = |text: &str| text.lines().count();
         let used = lines(&sentences) + lines(&bars) + lines(&foot) + 3;
         let mut rows = main;
         let mut figures = self.figures(rows, show);
-        while rows > ROWS_MIN && used + lines(&figures) > SCREEN {
+        while rows > 1 && used + lines(&figures) > SCREEN {
             rows -= 1;
             figures = self.figures(rows, show);
-        }
-        if used + lines(&figures) > SCREEN && !bars.is_empty() {
-            // With many columns the table of the main rows is left out, because the bars already show the first of
-            // these rows.
-            (rows, figures) = (1, String::new());
         }
         let rest = if all > rows { format!("\n{all} rows in all: --all shows them.\n") } else { String::new() };
         let parts = [sentences, bars, figures].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
@@ -303,7 +294,7 @@ impl<'t> Answer<'t> {
         let taken = wide(&mut names.iter().map(|it| it.chars().count()))
             + wide(&mut figures.iter().map(|it| it.chars().count()));
         let verdict = |column: usize| {
-            let of = row.comparison(column).map(|it| it.verdict).filter(|it| it.is_told_apart());
+            let of = row.comparison(column).filter(Comparison::is_known).map(|it| it.verdict);
             of.map_or_else(Cell::default, |it| Cell::new(it.word(), text::tone(it)))
         };
         let verdicts: Vec<Cell> = (0..names.len()).map(verdict).collect();
@@ -469,6 +460,41 @@ mod tests {
         assert!(lines.iter().all(|line| line.chars().count() <= 40), "{text}");
         let all = text::render(&table, Show { look, ..Show::default() });
         assert!(all.starts_with("parallelio\n") && all.contains("Ops rest"), "{all}");
+    }
+
+    #[test]
+    fn a_short_report_has_the_main_row_with_all_columns_however_wide_they_are() {
+        let near = [100.0, 110.0, 120.0, 130.0, 140.0, 150.0, 160.0];
+        let far = near.map(|it| it + 50.0);
+        let mut found = table(&[&near, &far, &near, &[], &far, &near], ops);
+        for column in &mut found.columns {
+            let settings = (0..4).map(|n| (format!("section.a_rather_long_key_{n}"), column.id.clone()));
+            column.set = settings.collect();
+        }
+        found.columns[3].failed = vec![Failed { why: "out of memory".into(), runs: 7, of: 7 }];
+        found.notes = (0..20).map(|n| format!("note {n}")).collect();
+        let text = text::render(&found, Show { is_short: true, ..Show::default() });
+        let count = |word: &str| text.lines().filter(|line| line.trim_start().starts_with(word)).count();
+        let blocks = count("Ops  ");
+        assert!(blocks >= 2, "{text}");
+        assert_eq!((count("98.4%, n = 7"), count("Ops side"), count("Ops rest")), (blocks, 0, 0), "{text}");
+        assert!(text.matches("130.00").count() >= blocks + 2, "each block has the baseline: {text}");
+        assert!(text.contains("\n3 rows in all: --all shows them.\n"), "{text}");
+    }
+
+    #[test]
+    fn each_bar_has_its_verdict_where_one_is_known() {
+        let base = [100.0, 110.0, 120.0, 130.0, 140.0, 150.0, 160.0];
+        let chance = [130.0, 100.0, 131.0, 129.0, 128.0, 160.0, 129.0];
+        let ends = |runs: usize| -> Vec<String> {
+            let found = table(&[&base[..runs], &base.map(|it| it + 50.0)[..runs], &chance[..runs]], ops);
+            let text = Answer::of(&found).unwrap().bars(Look::default());
+            text.lines()
+                .map(|line| line.rsplit(['█', '▏', '▎', '▍', '▌', '▋', '▊', '▉']).next().unwrap().trim().into())
+                .collect()
+        };
+        assert_eq!(ends(7), ["", "better", "not told apart"]);
+        assert_eq!(ends(2), ["", "", ""]);
     }
 
     #[test]
