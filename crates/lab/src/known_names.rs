@@ -97,7 +97,7 @@ pub fn containing(word: &str) -> impl Iterator<Item = &'static Known> {
 mod tests {
     use super::*;
     use crate::meanings;
-    use engine::kernel::choice::Choice;
+    use engine::kernel::choice::{self, Choice};
     use study::plan;
 
     /// The sysctls of `vm` that the documentation of Linux 6.18 describes (admin-guide/sysctl/vm), and
@@ -126,6 +126,26 @@ mod tests {
                 assert!(is_there, "{names:?}: there is no key `{key}`");
             }
         }
+    }
+
+    /// A key whose description begins with a name of Linux models this name. The entry of the name must say so.
+    #[test]
+    fn a_name_that_a_key_models_is_not_said_to_lack_a_model() {
+        let of_machines = meanings::of_machines().into_iter().map(|(path, about)| {
+            let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+            (format!("{}{path}", plan::OF_MACHINE), about)
+        });
+        let all = choice::all().map(|choice| (choice.path(), choice.about())).chain(of_machines);
+        let mut checked = 0;
+        for (key, about) in all {
+            let rest = ["Sysctl ", "Sysfs file "].iter().find_map(|word| about.strip_prefix(word)).unwrap_or(&about);
+            let name = rest.strip_prefix('`').and_then(|rest| rest.split_once('`'));
+            let Some((name, known)) = name.and_then(|(name, _)| Some((name, find(name)?))) else { continue };
+            checked += 1;
+            assert!(!known.says.starts_with("Not modelled"), "`{key}` models {name}: {}", known.says);
+            assert!(known.keys.contains(&key), "the entry of {name} does not name `{key}`");
+        }
+        assert!(checked > 20, "{checked}");
     }
 
     #[test]

@@ -1182,7 +1182,7 @@ fn names_that_people_know_are_answered_and_words_list_what_has_them() {
     let known = print(&["explain", "/proc/sys/vm/swappiness"]);
     assert!(known.starts_with("/proc/sys/vm/swappiness: Modelled") && known.contains("\nlru.swappiness\n"), "{known}");
     assert!(known.contains("\nsee also\n  lru.family_balance  "), "{known}");
-    for name in ["zswap", "memory.oom.group", "vfs_cache_pressure", "vm.overcommit_memory", "ksm"] {
+    for name in ["zswap", "memory.swap.high", "vfs_cache_pressure", "vm.overcommit_memory", "ksm"] {
         assert!(print(&["explain", name]).starts_with(&format!("{name}: Not modelled")), "{name}");
     }
     let list = print(&["explain", "kswapd"]);
