@@ -1,8 +1,7 @@
 //! Ranking of kernels by the `main_row` of an experiment.
 //!
-//! A kernel is compared with the best other kernel. It wins if its figure is better and [`figures::verdict`] tells the
-//! two figures apart; it loses if its figure is worse and they are told apart. Otherwise the two tie. With too few
-//! seeds only the distance is reported.
+//! A kernel is compared with the best other kernel. The verdict is that of [`figures::verdict`], with its words. With too
+//! few seeds only the distance is reported.
 
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -56,28 +55,28 @@ pub struct Ranked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// The kernel is better than the best other kernel, or is the only one with a figure.
-    Wins,
+    /// The kernel is better than the best other kernel.
+    Better,
     /// The figures do not show which is better: the kernel or the best other kernel.
-    Ties,
+    NotToldApart,
     /// The kernel is worse than the best other kernel.
-    Loses,
-    /// There are too few seeds for a verdict.
-    Open,
+    Worse,
+    /// There are too few seeds for a verdict, or no other kernel has a figure.
+    NotCompared,
     /// The kernel has no figure.
-    Lacks,
+    NoFigure,
 }
 
 impl Standing {
-    /// Returns the word for the verdict.
+    /// Returns the words for the verdict: those of [`Verdict::word`], as far as it has them.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Wins => "wins",
-            Self::Ties => "ties",
-            Self::Loses => "loses",
-            Self::Open => "too few seeds",
-            Self::Lacks => "has none",
+            Self::Better => Verdict::Better.word(),
+            Self::NotToldApart => Verdict::NotToldApart.word(),
+            Self::Worse => Verdict::Worse.word(),
+            Self::NotCompared => "not compared",
+            Self::NoFigure => "no figure",
         }
     }
 }
@@ -107,17 +106,17 @@ impl Ranking {
             let others = others.filter_map(|(other, value)| Some((other, (*value)?)));
             let rival = others.reduce(|best, it| if before(it.1.median, best.1.median) { it } else { best });
             let (ahead, verdict) = match (value, rival) {
-                (None, _) => (None, Standing::Lacks),
-                (Some(_), None) => (None, Standing::Wins),
+                (None, _) => (None, Standing::NoFigure),
+                (Some(_), None) => (None, Standing::NotCompared),
                 (Some(own), Some((other, rival))) => {
                     let more = (rival.median != 0.0).then(|| ((own.median - rival.median) / rival.median).abs());
                     let is_first = before(own.median, rival.median);
                     let comparison = found.compared(other, n).filter(Comparison::is_known);
                     let verdict = match comparison.map(|it| it.verdict) {
-                        None => Standing::Open,
-                        Some(Verdict::Better) => Standing::Wins,
-                        Some(Verdict::Worse) => Standing::Loses,
-                        Some(Verdict::Other | Verdict::NotToldApart) => Standing::Ties,
+                        None => Standing::NotCompared,
+                        Some(Verdict::Better) => Standing::Better,
+                        Some(Verdict::Worse) => Standing::Worse,
+                        Some(Verdict::Other | Verdict::NotToldApart) => Standing::NotToldApart,
                     };
                     (more.map(|more| if is_first { more } else { -more + 0.0 }), verdict)
                 }
@@ -183,22 +182,26 @@ mod tests {
     #[test]
     fn the_best_comes_first_and_is_ahead_of_the_next() {
         let found = verdicts(&[&[100.0], &[200.0], &[150.0]]);
-        assert_eq!(found, ["b", "c", "a"].map(|kernel| (kernel.into(), Standing::Open)), "one seed tells no more");
+        assert_eq!(
+            found,
+            ["b", "c", "a"].map(|kernel| (kernel.into(), Standing::NotCompared)),
+            "one seed tells no more"
+        );
         let ranking = Ranking::of(&table(&[&[100.0], &[200.0]]), "Ops").unwrap();
         assert_eq!((ranking.places[0].ahead, ranking.places[1].ahead), (Some(1.0), Some(-0.5)));
         let from_nothing = Ranking::of(&table(&[&[0.0], &[200.0]]), "Ops").unwrap();
-        assert_eq!((from_nothing.places[0].ahead, from_nothing.places[0].verdict), (None, Standing::Open));
+        assert_eq!((from_nothing.places[0].ahead, from_nothing.places[0].verdict), (None, Standing::NotCompared));
         assert_eq!(ranking.rival("b").map(|place| place.kernel.as_str()), Some("a"));
     }
 
     #[test]
-    fn what_seeds_do_not_tell_apart_are_ties() {
+    fn verdicts_have_the_words_of_all_reports() {
         let word =
             |values: &[&[f64]]| verdicts(values).into_iter().map(|(_, verdict)| verdict.word()).collect::<Vec<_>>();
         let base = [90.0, 100.0, 110.0, 95.0, 105.0, 115.0];
-        assert_eq!(word(&[&base, &base.map(|it| it + 0.5)]), ["wins", "loses"], "every pair says so");
-        assert_eq!(word(&[&base, &[91.0, 99.0, 111.0, 94.0, 106.0, 114.0]]), ["ties", "ties"]);
-        assert_eq!(word(&[&base[..3], &[900.0, 901.0, 902.0]]), ["too few seeds", "too few seeds"]);
+        assert_eq!(word(&[&base, &base.map(|it| it + 0.5)]), ["better", "worse"], "every pair says so");
+        assert_eq!(word(&[&base, &[91.0, 99.0, 111.0, 94.0, 106.0, 114.0]]), ["not told apart", "not told apart"]);
+        assert_eq!(word(&[&base[..3], &[900.0, 901.0, 902.0]]), ["not compared", "not compared"]);
     }
 
     #[test]
@@ -211,7 +214,7 @@ mod tests {
     #[test]
     fn who_has_no_figure_comes_last_and_an_unknown_row_is_told() {
         let found = verdicts(&[&[], &[200.0]]);
-        assert_eq!(found, [("b".into(), Standing::Wins), ("a".into(), Standing::Lacks)]);
+        assert_eq!(found, [("b".into(), Standing::NotCompared), ("a".into(), Standing::NoFigure)]);
         assert!(Ranking::of(&table(&[&[1.0]]), "Nothing").unwrap_err().contains("no run has the row `Nothing`"));
     }
 }

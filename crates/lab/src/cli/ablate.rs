@@ -222,7 +222,8 @@ fn grids(row: &RowAblation, from: &str, to: &str) -> (String, Grid, Grid) {
         .map(|(value, ends)| format!("{}{unit}{}", show(Some(value)), spread(ends)));
     let gap = if row.has_gap() { "" } else { "; less than 1 % apart, so there is no gap to explain" };
     let apart = row.change.as_ref().map_or_else(String::new, |it| {
-        format!("; {} by {} ({} interval)", it.verdict.word(), interval(it), statistics::percent(it.coverage))
+        let (word, coverage) = (it.verdict.word(), statistics::percent(it.coverage));
+        format!("; {word} ({coverage} interval of the difference {})", interval(it))
     });
     let title = format!("{}: {old} with {from}, {new} with {to}{apart}{gap}", row.row);
     let head = |words: &[&str]| words.iter().map(|word| Cell::new(*word, Tone::Heading)).collect::<Vec<_>>();

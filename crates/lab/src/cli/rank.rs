@@ -12,6 +12,7 @@ use catalogue::{embedded, find};
 use figures::figure::{Better, RowName};
 use figures::scale::Scale;
 use figures::statistics::{coverage, percent};
+use figures::verdict::SEEDS_MIN;
 use kit::shown;
 use report::grid::{Cell, Grid, Tone};
 use report::html::{Page, Part, Section};
@@ -121,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
             }
             ListFormat::Html => with_command(page(&of, &found, about.clone(), arguments.summary)).render(),
             ListFormat::Json => {
-                let report = Report { schema: 1, of: &of, seeds, experiments: &found };
+                let report = Report { schema: 2, of: &of, seeds, experiments: &found };
                 shown::json(&report)
             }
         };
@@ -219,10 +220,10 @@ fn ahead(place: &Ranked) -> String {
 
 const fn tone(verdict: Standing) -> Tone {
     match verdict {
-        Standing::Wins => Tone::Better,
-        Standing::Ties | Standing::Open => Tone::Plain,
-        Standing::Loses => Tone::Worse,
-        Standing::Lacks => Tone::Faint,
+        Standing::Better => Tone::Better,
+        Standing::NotToldApart | Standing::NotCompared => Tone::Plain,
+        Standing::Worse => Tone::Worse,
+        Standing::NoFigure => Tone::Faint,
     }
 }
 
@@ -272,12 +273,13 @@ fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {
 /// Returns the text below a ranking's title. It states the runs behind the figures (seeds, scale, experiments left out,
 /// fingerprints), and the meaning of the column `ahead`.
 fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
+    let few = if seeds.len() < SEEDS_MIN { format!(": a verdict needs {SEEDS_MIN} seeds") } else { String::new() };
     let runs = match seeds {
-        [seed] => format!("seed {seed} alone: what chance does is not known"),
+        [seed] => format!("seed {seed}{few}"),
         [first, .., last] => {
             let n = seeds.len();
             let known = coverage(n).map_or_else(|| "ranges".into(), |it| format!("{} intervals", percent(it)));
-            format!("medians of {n} runs, seeds {first} to {last}, with {known}")
+            format!("medians of {n} runs, seeds {first} to {last}, with {known}{few}")
         }
         [] => String::new(),
     };
@@ -289,7 +291,7 @@ fn about(seeds: &[u64], found: &[Ranking], left_out: &[&str]) -> String {
         names => format!(" · too small at this scale, and left out: {}", names.join(", ")),
     };
     format!(
-        "{runs}{scale}{left_out} · `ahead` is beside the best of the others; what is not told apart from it ties (docs/verdicts.md) · fingerprints {}",
+        "{runs}{scale}{left_out} · `ahead` and the verdict are beside the best of the others (docs/verdicts.md) · fingerprints {}",
         prints.collect::<Vec<_>>().join(", ")
     )
 }

@@ -63,7 +63,13 @@ fn draw(table: &Table, title: String, columns: &[ColumnProfile], stacks: &[Strin
     let mut svg = Vec::new();
     from_lines(&mut options, stacks.iter().map(String::as_str), &mut svg)
         .map_err(|error| format!("cannot draw the flame graph: {error}"))?;
-    Ok(svg)
+    Ok(without_minus_zero(&svg))
+}
+
+/// Returns a picture in which no difference that is rounded to zero has a sign.
+fn without_minus_zero(svg: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(svg);
+    text.replace("; -0.00%)", "; 0.00%)").replace("; +0.00%)", "; 0.00%)").into_bytes()
 }
 
 /// Returns a text that says, for each column, how much time the picture leaves out, and over how many runs the times
@@ -116,5 +122,8 @@ mod tests {
         let svg = String::from_utf8(difference(&table, &profile, View::default()).unwrap()).unwrap();
         assert!(svg.contains("virtual CPU time of b") && svg.contains("evict") && svg.contains("200 ns"), "{svg}");
         assert!(difference(&table, &profile[..2], View::default()).is_err());
+        let close = [run("a", "a", &["run;kswapd0;evict 1000000"]), run("b", "b", &["run;kswapd0;evict 999999"])];
+        let svg = String::from_utf8(difference(&table, &close, View::default()).unwrap()).unwrap();
+        assert!(svg.contains("100.00%; 0.00%)") && !svg.contains("-0.00%"), "{svg}");
     }
 }
