@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, presets};
 use super::{answer::Answer, grid::Grid, text};
 use crate::show::Show;
 use crate::table::{Table, TableRow};
+use figures::statistics::percent;
 use kit::shown::harmless;
 
 /// Returns the whole report as Markdown.
@@ -90,7 +91,8 @@ fn line(table: &Table, row: &TableRow, brackets: bool, show: Show, out: &mut Str
         }
         if let Some(it) = row.comparison(column).filter(|it| brackets && it.is_known()) {
             let [low, high] = [it.shift.low, it.shift.high].map(|value| row.format.show(value));
-            out.push_str(&format!("<br>{}: by {low} to {high}", it.verdict.word()));
+            let coverage = it.shift.coverage.map(|it| format!(", {}", percent(it))).unwrap_or_default();
+            out.push_str(&format!("<br>{}: difference {low} to {high}{coverage}", it.verdict.word()));
         }
         out.push_str(" |");
     }

@@ -6,7 +6,7 @@ use crate::grid::Look;
 use crate::show::Show;
 use crate::table::{Column, Table, TableCell, TableRow};
 use figures::figure::{Better, PublishedFigure};
-use figures::statistics::Estimate;
+use figures::statistics::{Estimate, percent};
 use figures::verdict::{Comparison, Verdict};
 
 /// Number of columns, those with the name and the unit of a row, that are repeated when a table is too wide for the
@@ -232,7 +232,12 @@ pub(super) fn lines_of(table: &Table, row: &TableRow, group: &str, show: Show) -
                 Cell::new(word + &interval(shift.low, shift.high), tone(verdict))
             })
         };
-        lines.push(faint("  difference".into(), comparisons.into_iter().map(of).collect()));
+        // The interval of a difference has another coverage than the intervals of the columns above it.
+        let mut coverages: Vec<String> =
+            comparisons.iter().flatten().filter_map(|it| it.shift.coverage).map(percent).collect();
+        coverages.dedup();
+        let label = format!("  difference, {}", coverages.join("; "));
+        lines.push(faint(label, comparisons.into_iter().map(of).collect()));
     }
     if show.published && row.is_published() {
         // Published percentages are relative to the published baseline, so they would mislead if it is not shown.
@@ -468,8 +473,19 @@ mod tests {
             line.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert_eq!(line("  96.8%, n = 6"), "96.8%, n = 6 [100.00, 105.00] [120.00, 125.00] [97.00, 108.00]");
-        assert_eq!(line("  difference"), "difference better [20.00, 20.00] [-3.00, 3.00]");
+        assert_eq!(line("  difference"), "difference, 96.8% better [20.00, 20.00] [-3.00, 3.00]");
         assert!(text.contains("median and 96.8% interval of 6 runs"), "{text}");
+    }
+
+    /// With seven seeds, the interval of a difference covers less than those of the columns.
+    #[test]
+    fn the_interval_of_a_difference_has_its_own_coverage() {
+        let runs = |by: f64| (0..7).map(|n| vec![samples::ops("Ops a", 100.0 + by + f64::from(n))]).collect();
+        let table = Table::of_runs(samples::head(&["a", "b"], 7), &[runs(0.0), runs(20.0)], None);
+        let text = render(&table, Show::default());
+        assert!(text.contains("\n  98.4%, n = 7") && text.contains("\n  difference, 95.3%  "), "{text}");
+        let text = crate::markdown::render(&table, Show::default());
+        assert!(text.contains("<br>better: difference 20.00 to 20.00, 95.3% |"), "{text}");
     }
 
     #[test]
