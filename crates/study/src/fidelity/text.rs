@@ -189,6 +189,8 @@ fn change(share: f64) -> String {
         share if share.is_infinite() => "new".into(),
         -1.0 => "gone".into(),
         0.0 => "0%".into(),
+        // A change that is rounded to zero has no sign.
+        share if share.abs() < 0.0005 => "0.0%".into(),
         share if share.abs() < 0.0995 => format!("{:+.1}%", 100.0 * share),
         share => format!("{:+.0}%", 100.0 * share),
     }
