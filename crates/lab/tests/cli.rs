@@ -446,6 +446,8 @@ fn a_slip_in_the_rows_is_told_before_the_run() {
         ),
         "{text}"
     );
+    assert!(!text.contains("the rows by block"), "the near names are enough: {text}");
+    let text = message(2, &["compare", "parallelio", "--rows", "xyzzy"]);
     assert!(text.contains("\n  Ops  ") && text.contains("\n  vmstat  "), "{text}");
     assert!(text.lines().skip(1).all(|line| line.chars().count() <= 100), "{text}");
     let locks = message(2, &["compare", "randread", "--rows", "lru contended"]);

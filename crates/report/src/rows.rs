@@ -7,28 +7,37 @@ use figures::figure::RowName;
 /// Checks that each of `words` matches one of the rows `names`.
 ///
 /// # Errors
-/// When a word matches no row. The message lists all such words, the rows with similar names, and all rows by block.
+/// When a word matches no row. The message lists all such words, and the rows with similar names, or all rows by block if
+/// no name is similar.
 pub fn check(names: &[RowName], words: &[String]) -> Result<(), String> {
     match missing(names, words) {
         None => Ok(()),
-        Some(message) => Err(format!("{message}; {}", listed(names))),
+        Some(Missing { message, has_near: true }) => Err(message),
+        Some(Missing { message, .. }) => Err(format!("{message}; {}", listed(names))),
     }
+}
+
+/// A message about words that match no row.
+struct Missing {
+    message: String,
+    /// True if the message names rows with similar names.
+    has_near: bool,
 }
 
 /// Returns a message about the words that match none of the rows `names`, with rows of similar names; none if each
 /// word matches.
 ///
 /// # Errors
-/// When no word matches any row. The error is the same message, with a list of all rows.
+/// When no word matches any row. The error is that of [`check`].
 pub fn fits(names: &[RowName], words: &[String]) -> Result<Option<String>, String> {
     match missing(names, words) {
         Some(_) if !words.iter().any(|word| means_any(names, word)) => check(names, words).map(|()| None),
-        missing => Ok(missing),
+        missing => Ok(missing.map(|it| it.message)),
     }
 }
 
 /// Returns the start of a message that lists the words that match no row; none if each word matches one.
-fn missing(names: &[RowName], words: &[String]) -> Option<String> {
+fn missing(names: &[RowName], words: &[String]) -> Option<Missing> {
     let mut missing: Vec<&str> = Vec::new();
     for word in words.iter().filter(|word| !means_any(names, word)) {
         if !missing.contains(&word.as_str()) {
@@ -38,9 +47,10 @@ fn missing(names: &[RowName], words: &[String]) -> Option<String> {
     let quoted =
         |words: &[&str], between| words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(between);
     let near: Vec<&str> = near(names, &missing);
-    let near = if near.is_empty() { String::new() } else { format!("; near are {}", quoted(&near, ", ")) };
-    (!missing.is_empty())
-        .then(|| format!("no row has {} in its name, and no block is called so{near}", quoted(&missing, " or ")))
+    let has_near = !near.is_empty();
+    let near = if has_near { format!("; near are {}", quoted(&near, ", ")) } else { String::new() };
+    let message = || format!("no row has {} in its name, and no block is called so{near}", quoted(&missing, " or "));
+    (!missing.is_empty()).then(|| Missing { message: message(), has_near })
 }
 
 /// Largest number of similar row names that an error message about an unknown row proposes.
@@ -199,7 +209,7 @@ mod tests {
         assert_eq!(of(&["xyzzy", "b"]), Err(format!("{missing}; {listed}")));
         assert_eq!((of(&["scanned"]), of(&[])), (Ok(None), Ok(None)));
         let near = of(&["pgscan_kswpad"]).unwrap_err();
-        assert!(near.contains("is called so; near are `Kswapd pages scanned`; the rows"), "{near}");
+        assert!(near.ends_with("is called so; near are `Kswapd pages scanned`"), "{near}");
         let words = ["scanned", "b"].map(str::to_owned);
         assert!(check(&names, &words).is_err() && check(&names, &words[..1]).is_ok());
         assert!(keep(&mut table(), &words).unwrap().unwrap().starts_with("no row has `b` in"));
