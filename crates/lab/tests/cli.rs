@@ -1016,9 +1016,12 @@ fn a_key_is_told_where_it_belongs() {
         ("hogs=1", "`params.hogs`"),
         ("packets=1", "`params.packets`"),
         ("params.swappiness=1", "`lru.swappiness`"),
+        ("foo.bar=1", "`highwater explain 2.6.23-rc5` lists the keys of kernels"),
     ] {
         assert!(set(wrong).contains(right), "{wrong}: {}", set(wrong));
     }
+    let twice = set("params.packets=abc,10");
+    assert!(twice.starts_with("error: --set params.packets=abc: expected a whole number"), "{twice}");
 }
 
 /// The policy `own` stands for a policy that a calling program supplies to the library. The command `highwater`

@@ -485,8 +485,10 @@ fn check_all(
     let wrong = subjects.iter().filter_map(|subject| Some((subject, workload.check(&subject.job(plain, seed)).err()?)));
     let wrong: Vec<_> = wrong.collect();
     let Some((subject, Failure(why))) = wrong.first() else { return Ok(()) };
-    let why = subject.setup.told(why);
-    Err(Failure(if wrong.len() == subjects.len() { why } else { format!("{}: {why}", column(subject, grounds).id) }))
+    let told = subject.setup.told(why);
+    // A message that names the changed parameter needs no name of its column, which repeats the change.
+    let is_of_all = wrong.len() == subjects.len() || told != *why;
+    Err(Failure(if is_of_all { told } else { format!("{}: {told}", column(subject, grounds).id) }))
 }
 
 /// Returns a subject for each column whose runs take place on `ground`. There is one column for each combination of a

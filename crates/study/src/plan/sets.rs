@@ -137,7 +137,7 @@ pub(super) fn with_each(words: Vec<String>, Set { key, values }: &Set) -> Vec<St
 ///
 /// # Errors
 /// When a key has a wrong prefix. The error names the first such key and its right name. A key that belongs to nothing
-/// is no error here; the function that reads its value refuses it.
+/// is an error here only if no key of kernels is like it; otherwise the function that reads its value refuses it.
 pub(super) fn check_owners(
     request: &Request,
     experiment: &Experiment,
@@ -174,6 +174,21 @@ pub(super) fn check_owners(
         };
         if let Some((name, whose)) = owner {
             return Err(Error { place: None, message: format!("--set {key}: it is {whose}: `{name}`") });
+        }
+        let is_like_any = || {
+            let keys: Vec<String> = choice::all().map(choice::Choice::path).collect();
+            placed::nearest(key, keys.iter().map(String::as_str)).is_some() || kernel::meant_key(key).is_some()
+        };
+        if plain == key && !key.starts_with("vm.") && !is_like_any() {
+            let machine = setup.machine_word.split('+').next().unwrap_or_default();
+            let name = &request.experiment;
+            let message = format!(
+                "--set {key}: unknown key: `highwater explain {}` lists the keys of kernels, `highwater explain {machine}` \
+                 those of the machine (`{OF_MACHINE}KEY`), `highwater explain {name}` those of the workload \
+                 (`{OF_PARAMS}KEY`)",
+                kernel::ROOT
+            );
+            return Err(Error { place: None, message });
         }
     }
     Ok(())
