@@ -1191,6 +1191,10 @@ fn names_that_people_know_are_answered_and_words_list_what_has_them() {
     for name in ["zswap", "memory.swap.high", "vfs_cache_pressure", "vm.overcommit_memory", "ksm"] {
         assert!(print(&["explain", name]).starts_with(&format!("{name}: Not modelled")), "{name}");
     }
+    assert!(print(&["explain", "machine.swap"]).contains("\n  machine.disk.swap_slots  "));
+    for (name, told) in [("machine.xyzzy", "explain MACHINE` shows"), ("params.xyzzy", "explain EXPERIMENT` shows")] {
+        assert!(message(2, &["explain", name]).contains(told), "{name}");
+    }
     let list = print(&["explain", "kswapd"]);
     for line in ["\nkeys of kernels\n", "\n  reclaim.kswapd_floor  ", "names with it:\n"] {
         assert!(list.contains(line), "{line}: {list}");

@@ -18,6 +18,7 @@ use report::Look;
 use report::grid::{Cell, Grid, Tone, hanging, prose};
 use report::html::{Page, Part, Section};
 use study::page;
+use study::plan::{OF_MACHINE, OF_PARAMS};
 
 /// Arguments of `highwater explain`.
 #[derive(clap::Args)]
@@ -89,6 +90,12 @@ pub fn run(Arguments { name, output, what }: &Arguments) -> Result<(), End> {
     }
     let known: Vec<&str> = ["kernels", "machines", "experiments"].into_iter().flat_map(embedded::names).collect();
     let hint = match (nearest(plain, known.iter().copied()), key::nearest(plain)) {
+        (None, _) if plain.starts_with(OF_MACHINE) => {
+            ": `highwater explain MACHINE` shows the keys of a machine".into()
+        }
+        (None, _) if plain.starts_with(OF_PARAMS) => {
+            ": `highwater explain EXPERIMENT` shows the parameters of a workload".into()
+        }
         (None, Some(key)) => format!(": did you mean `{key}`?"),
         (None, None) => ": `highwater list` shows the names, docs/choices.md the keys of kernels".into(),
         _ => one_of(plain, &known),

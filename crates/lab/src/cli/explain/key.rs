@@ -219,7 +219,7 @@ pub fn nearest(key: &str) -> Option<String> {
 
 /// Searches all names that can be explained (of kernels, keys, counters and so on) for those in which a word begins
 /// with `word`. Returns these names with their descriptions, grouped by kind. If there are none, searches for `word`
-/// anywhere in names, and then anywhere in descriptions.
+/// anywhere in names, then for names with all of its parts between dots, and then anywhere in descriptions.
 #[must_use]
 pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     let word = word.to_lowercase();
@@ -264,6 +264,11 @@ pub fn matching(word: &str) -> Vec<(&'static str, Vec<(String, String)>)> {
     let mut found = with(&|(name, _)| begins(name));
     if found.is_empty() {
         found = with(&|(name, _)| within(name));
+    }
+    // `machine.swap` means `machine.disk.swap_slots`.
+    let pieces: Vec<&str> = word.split(['.', '_']).filter(|piece| !piece.is_empty()).collect();
+    if found.is_empty() && pieces.len() > 1 {
+        found = with(&|(name, _)| pieces.iter().all(|piece| name.to_lowercase().contains(piece)));
     }
     if found.is_empty() {
         found = with(&|(_, about)| within(about));
