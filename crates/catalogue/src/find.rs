@@ -125,12 +125,17 @@ impl Kind {
         found.ok_or_else(|| unknown(self.name(), self.folder(), name))
     }
 
-    /// Returns the base `name` of the kernel or machine that the file at `path` describes. The base is the file with
-    /// this name in the same folder, or else the embedded file with this name.
-    fn base_of(self, path: &Path, name: &str) -> Result<Source, String> {
-        let Some(path) = beside(path, name) else {
+    /// Returns the base `name` of the kernel or machine that the file at `top` describes, or of one of its bases. The base
+    /// is the file with this name in the same folder, or else the embedded file with this name. Returns a message if the
+    /// base is the file at `top` itself.
+    fn base_of(self, top: &Path, name: &str) -> Result<Source, String> {
+        let Some(path) = beside(top, name) else {
             return self.embedded(name).map_err(|message| format!("{message} (nor is it beside this file)"));
         };
+        // Bases are told apart by their names, and `x` and `x.toml` are one file.
+        if path == top {
+            return Err(format!("the bases go round in a circle: `{name}` is the file {} again", top.display()));
+        }
         let text = read(&path, &format!("the base of a {}", self.name())).map_err(|error| error.message)?;
         Ok(Source { file: path.display().to_string(), text })
     }

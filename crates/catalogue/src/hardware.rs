@@ -495,6 +495,8 @@ mod tests {
         let expected = format!("m.toml:{}: in [before]: ", line("file_cache_active_percent"));
         assert!(found.starts_with(&expected), "{found}");
         assert!(wrong("kind = \"dma32\"", "kind = \"normal\"").contains("in [memory]: zones must stand in the order"));
+        let found = wrong("kind = \"dma32\"", "kind = \"norml\"");
+        assert!(found.ends_with("in [memory]: `kind`: unknown value `norml`: did you mean `normal`?"), "{found}");
     }
 
     #[test]
@@ -585,7 +587,7 @@ mod tests {
         );
         assert_eq!(
             wrong("elevator = \"cfk\""),
-            format!("m.toml:{at}: in [disk]: unknown value `cfk`: did you mean `cfq`?")
+            format!("m.toml:{at}: in [disk]: `elevator`: unknown value `cfk`: did you mean `cfq`?")
         );
         assert_eq!(
             wrong("elevator = { name = \"cfq\", slice_async_ms = { value = 0, from = \"assumed\", source = \"\" } }"),

@@ -144,7 +144,9 @@ fn with_key(section: &str, node: &Node, error: &Error) -> String {
             Some(form) => format!("`{key}`: {message}: {form}"),
             None => format!("`{key}`: {message}"),
         },
-        None if message.starts_with("expected ") => format!("`{key}`: {message}"),
+        None if ["expected ", "unknown value "].iter().any(|begin| message.starts_with(begin)) => {
+            format!("`{key}`: {message}")
+        }
         None => message.clone(),
     }
 }

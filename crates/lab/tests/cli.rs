@@ -219,6 +219,12 @@ fn a_base_is_sought_beside_its_file_then_among_the_embedded() {
     assert!(message(2, &["explain", &circle]).contains("circle: round -> about -> round"));
     let own = folder.file("own.toml", "base = \"own\"\n");
     assert!(message(2, &["explain", &own]).contains("circle: own -> own"));
+    for text in ["base = \"again.toml\"\n", "base = \"again.toml\"\n[cpu]\ncount = 2\n"] {
+        let again = folder.file("again.toml", text);
+        let told =
+            format!("error: {again}:1: the bases go round in a circle: `again.toml` is the file {again} again\n");
+        assert_eq!(message(2, &["explain", &again]), told);
+    }
 }
 
 #[test]
