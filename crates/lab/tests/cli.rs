@@ -425,6 +425,8 @@ fn a_column_that_fails_costs_only_itself() {
     highwater(&[&compare[..], &["--format", "json", "--output", &saved]].concat());
     let again = print(&["report", &saved, "--format", "table"]);
     assert!(again.contains("highwater failed: ") && again.contains("failed (1 of 1)"), "{again}");
+    assert!(again.contains("randread: 2 kernels by Ops randread") && !again.contains("pgfault"), "{again}");
+    assert!(print(&["report", &saved, "--format", "table", "--all"]).contains("pgfault"));
     // Other verbs that run plans report failures in the same way.
     let ranked = highwater(&["rank", "randread", "--kernels", "6.18-classic", "--scale", "1/64", "--store", &store]);
     let text = String::from_utf8_lossy(&ranked.stdout);

@@ -31,6 +31,10 @@ pub struct Arguments {
     /// Show only rows whose names contain one of these words; capitals do not matter, and `.` is any character
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, value_parser = parse_word)]
     rows: Vec<String>,
+    /// Show all rows. By default (without --all and --rows), a table of one experiment shows the answer and the rows to
+    /// look at first
+    #[arg(long)]
+    all: bool,
     /// Show published figures under the rows that have them
     #[arg(long)]
     published: bool,
@@ -98,13 +102,17 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     if let Some((name, _)) = others.first().filter(|_| arguments.format != ReportFormat::Html) {
         return Err(End::Usage(format!("{name}: only --format html draws series and profiles")));
     }
+    let is_of_one = tables.iter().all(|(_, table)| table.experiment == tables[0].1.experiment);
     let table = side_by_side(tables);
     let mut sections = Vec::new();
     if let Some(table) = &table {
         sections.extend(kernels(table));
         sections.extend(machines(table));
     }
-    let show = Show { published: arguments.published, percent: arguments.percent, ..Show::default() };
+    let Arguments { published, percent, .. } = *arguments;
+    // An answer is about one experiment.
+    let is_short = is_of_one && arguments.rows.is_empty() && !arguments.all;
+    let show = Show { published, percent, is_short, ..Show::default() };
     let form = Form::open(arguments.format, arguments.output.as_deref())?;
     match table {
         Some(mut table) => {
