@@ -43,11 +43,11 @@ pub fn foot(table: &Table, look: Look) -> String {
 }
 
 /// Aligns the figures of a column in which only some cells have a percentage in brackets: appends spaces of the same
-/// width to the other cells.
+/// width to the other figures. Intervals end at the right edge of the column, so that they do not widen it.
 pub(super) fn align(grid: &mut Grid) {
     let brackets = columns_with_brackets(&grid.lines, grid.keys);
     for (column, cell) in grid.lines.iter_mut().flat_map(|line| line.iter_mut().enumerate()) {
-        if brackets.contains(&column) && !cell.text.is_empty() && !cell.text.ends_with(')') {
+        if brackets.contains(&column) && !cell.text.is_empty() && !cell.text.ends_with([')', ']']) {
             cell.text.push_str(&format!("{:BRACKET_WIDTH$}", ""));
         }
     }
