@@ -319,6 +319,9 @@ struct Reader {
     spacing: usize,
     /// The last time that stood on a line of its own, s, and the number of lines of figures since that line.
     clock: Option<(f64, u32)>,
+    /// True if a line with a time of its own stands between the previous line of figures and the next: an archive or a
+    /// loop prints the time and then calls `vmstat` anew.
+    has_clock_since: bool,
     every_s: f64,
     command: Command,
     is_by_number: bool,
@@ -335,12 +338,13 @@ const LINES_OF_TERMINAL_MIN: usize = 10;
 
 impl Reader {
     /// Takes in a heading, which names the columns of the lines after it. The heading begins another recording if it
-    /// differs from the last one, if other text stands before it, or if it follows fewer samples than a terminal has
-    /// lines.
+    /// differs from the last one, if a time or other text stands before it, or if it follows fewer samples than a
+    /// terminal has lines.
     fn head(&mut self, heading: Heading, stamp: usize, number: usize) {
         let since_last = self.last.map_or(usize::MAX, |last| number - last);
         let is_new = self.heading.words != heading.words
             || since_last > self.spacing.max(1) + 1
+            || self.has_clock_since
             || self.samples.len() < LINES_OF_TERMINAL_MIN;
         if is_new {
             (self.is_average, self.earlier) = (!self.command.omits_average, None);
@@ -361,6 +365,7 @@ impl Reader {
         if let Some(last) = self.last {
             self.spacing = number - last;
         }
+        self.has_clock_since = false;
         (self.earlier, self.last) = (told, Some(number));
         self.timed += usize::from(told.is_some());
         // Another recording of the same computer begins with nearly the same average since boot.
@@ -436,7 +441,7 @@ fn read_lines(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Recording, Wr
             continue;
         }
         if let Some(clock) = clock_of(&words) {
-            reader.clock = Some((clock, 0));
+            (reader.clock, reader.has_clock_since) = (Some((clock, 0)), true);
         }
         if is_of_archive(&words) {
             // Lines in which an archive describes itself are expected here.
@@ -504,6 +509,13 @@ const MAY_BE_MIB: f64 = 262_144.0;
 /// not in MiB. Only computers too small to be measured in MiB reach this ratio.
 const MOST_IN_SWAP: f64 = 8.0;
 
+/// Sum of free memory and caches from which on sizes whose unit is unclear are not taken to be in MiB (as MiB it is
+/// 64 GiB) if pages are swapped out while at least [`FREE_MUCH`] percent of the sum are free.
+const MUCH_MIB: f64 = 65_536.0;
+
+/// Share of free memory in free memory and caches, percent, at which a computer with 64 GiB does not swap out.
+const FREE_MUCH: f64 = 15.0;
+
 /// Largest plausible rate of swapping, MiB/s. Swap in compressed memory reaches this rate.
 const SWAP_MIB_PER_S: f64 = 16_384.0;
 
@@ -515,7 +527,11 @@ fn convert(samples: &mut [Sample], unit: Option<f64>, assumed: &mut Vec<String>)
     // The kernel counts in whole pages, of 4 KiB or more.
     let is_whole = samples.iter().all(|sample| sizes(sample).iter().all(|size| size % super::PAGE_KIB == 0.0));
     let in_swap = samples.iter().map(|sample| sizes(sample)[0]).fold(0.0, f64::max);
-    let may_be_mib = most < MAY_BE_MIB && in_swap < MOST_IN_SWAP * most;
+    let value = |sample: &Sample, name: &str| sample.values.get(name).unwrap_or_default();
+    let swaps_beside_free = samples.iter().any(|sample| {
+        value(sample, "so") > 0.0 && value(sample, "free") * 100.0 >= FREE_MUCH * most && most >= MUCH_MIB
+    });
+    let may_be_mib = most < MAY_BE_MIB && in_swap < MOST_IN_SWAP * most && !swaps_beside_free;
     let is_mib = most > 0.0 && (most < TOO_SMALL_KIB || (may_be_mib && !is_whole));
     let kib = match unit {
         Some(kib) => kib,
@@ -606,6 +622,33 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
 
     fn swapped(text: &str) -> Vec<(f64, f64)> {
         recording(text).samples.iter().map(|it| (it.values["si"], it.values["so"])).collect()
+    }
+
+    #[test]
+    fn each_section_of_an_archive_begins_with_an_average() {
+        // The averages since boot change from section to section, and are like no sample.
+        let section = |n: u32| {
+            format!(
+                "zzz ***Thu Nov 26 10:{n:02}:02 CET 2026\n{heading}\n 3 1 500000 922122 9000 2096714 {} 5000 9000 9000 1200 1800 9 20 51 20 0\n\
+                 4 0 500000 953134 9000 2176980 0 0 27 59 979 1544 5 3 91 1 0\n4 0 500000 972162 9000 1845282 1 0 30 60 812 1415 5 3 91 1 0\n",
+                4000 - 60 * n,
+                heading = PRINTED.lines().take(2).collect::<Vec<_>>().join("\n"),
+            )
+        };
+        let text: String = (0..40).map(section).collect();
+        assert_eq!(swapped(&text), [(0.0, 0.0), (1.0, 0.0)].repeat(40));
+    }
+
+    #[test]
+    fn sizes_of_a_small_computer_that_swaps_are_in_kib() {
+        let row =
+            |free: u32, so: u32| format!(" 1 6 641273 {free} 3011 173273 3900 {so} 4300 5200 3000 5100 7 11 11 71 0\n");
+        let heading: String = PRINTED.lines().take(2).map(|line| format!("{line}\n")).collect();
+        let free =
+            |so: u32| recording(&format!("{heading}{}{}", row(70_103, so), row(70_103, so))).samples[0].values["free"];
+        // As MiB, 68 GiB would be free while pages go to swap.
+        assert_eq!(free(5100), 70_103.0);
+        assert_eq!(free(0), 70_103.0 * 1024.0);
     }
 
     #[test]

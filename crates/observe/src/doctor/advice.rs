@@ -191,7 +191,7 @@ fn min_free_huge_kib(signs: &Signs) -> Option<f64> {
 /// Returns whether `vm.watermark_scale_factor` is so high that the kernel keeps too much memory free. If the value of
 /// the setting is unknown, the distance between the marks decides. Returns `false` if both are unknown.
 fn is_scale_high(signs: &Signs) -> bool {
-    let told = signs.settings.get("vm.watermark_scale_factor").and_then(|value| value.parse::<f64>().ok());
+    let told = number(signs, "vm.watermark_scale_factor");
     let by_marks = || {
         let [min, low, _] = marks(signs)?;
         let total = signs.usage.as_ref()?.total()?;
@@ -206,7 +206,7 @@ fn is_scale_high(signs: &Signs) -> bool {
 /// choose. If the setting is unknown, judges the sum of the zones' min marks instead. If the sum or the kernel's value
 /// is unknown, too, returns `true` unless `vm.watermark_scale_factor` is the setting that is too high.
 fn is_min_free_high(signs: &Signs) -> bool {
-    let told = signs.settings.get("vm.min_free_kbytes").and_then(|value| value.parse::<f64>().ok());
+    let told = number(signs, "vm.min_free_kbytes");
     let by_marks = || marks(signs).map(|[min, ..]| min * PAGE_KIB);
     match (told.or_else(by_marks), min_free_huge_kib(signs)) {
         (Some(now), Some(largest)) => now > largest * 1.1,
@@ -242,11 +242,29 @@ fn memory_kib(signs: &Signs) -> Option<f64> {
     signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
 }
 
-/// Returns whether a lower `vm.swappiness` may help against swapping. If the setting is very low already, it is not the
-/// reason for the swapping.
-fn swaps_by_choice(signs: &Signs) -> bool {
-    let now = signs.settings.get("vm.swappiness").and_then(|value| value.parse::<f64>().ok());
-    now.is_none_or(|now| now > rules::SWAPPINESS_LOW)
+/// Returns the number that a setting has at present; none if it is unknown.
+fn number(signs: &Signs, name: &str) -> Option<f64> {
+    signs.settings.get(name).and_then(|value| value.parse().ok())
+}
+
+/// Returns the suggested value of `vm.swappiness` in words, which is below the present one. If the setting is very low
+/// already, it is not the reason for the swapping, and nothing is suggested.
+fn less_swappiness(signs: &Signs) -> Option<String> {
+    match number(signs, "vm.swappiness") {
+        Some(now) if now <= rules::SWAPPINESS_LOW => None,
+        Some(now) if now <= 60.0 => Some(format!("{:.0} to {:.0}", rules::SWAPPINESS_LOW, (now / 2.0).floor())),
+        _ => Some("60 or less; 100 or more is for swap in memory (zram)".to_owned()),
+    }
+}
+
+/// Returns the suggested value of `vm.watermark_scale_factor` in words, which is above the present one. From 100 on,
+/// nothing is suggested.
+fn more_scale_factor(signs: &Signs) -> Option<String> {
+    match number(signs, "vm.watermark_scale_factor").unwrap_or(SCALE_FACTOR) {
+        ..30.0 => Some("30 to 100".to_owned()),
+        now if now < 100.0 => Some("100".to_owned()),
+        _ => None,
+    }
 }
 
 /// The experiment that the doctor suggests if the code of running programs is evicted and read from the disk again and
@@ -320,7 +338,11 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
             // A higher mark makes kswapd begin earlier only if requests wake it.
             Where(
                 |signs| !rules::is_kswapd_idle(signs) && !rules::is_much_free(signs),
-                &Set("vm.watermark_scale_factor", "30 to 100", "kswapd begins earlier, so that bursts find free pages"),
+                &SetTo(
+                    "vm.watermark_scale_factor",
+                    more_scale_factor,
+                    "kswapd begins earlier, so that bursts find free pages",
+                ),
             ),
             Simulate(
                 "explain stall anon --kernel 6.18-classic --scale 1/64",
@@ -347,14 +369,7 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
     (
         &["swap-beside-cache"],
         &[
-            Where(
-                swaps_by_choice,
-                &Set(
-                    "vm.swappiness",
-                    "60 or less; 100 or more is for swap in memory (zram)",
-                    "less of reclaim falls on anonymous memory",
-                ),
-            ),
+            SetTo("vm.swappiness", less_swappiness, "less of reclaim falls on anonymous memory"),
             Look(
                 "grep -E 'pgscan_(anon|file)|workingset_refault' /proc/vmstat",
                 "which kind is scanned, and which comes back",
@@ -507,6 +522,74 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         ],
     ),
     (
+        &["memory-short"],
+        &[
+            Look("ps -eo rss,pid,comm --sort=-rss | head", "who has it"),
+            Look(
+                "grep -E 'Shmem|Hugetlb|SUnreclaim|PageTables|Mlocked' /proc/meminfo",
+                "what is no memory of programs",
+            ),
+            Simulate("run exhaust --kernel 6.18-classic --scale 1/64", "programs that want more than memory and swap"),
+        ],
+    ),
+    (
+        &["unreclaimable-slab"],
+        &[
+            Look(
+                "slabtop -o -s c | head -20",
+                "the cache that grows from one hour to the next names the part of the kernel that leaks or keeps",
+            ),
+            Look(
+                "cat /proc/cgroups; find /sys/fs/cgroup -name cgroup.stat | xargs grep nr_dying",
+                "groups left behind",
+            ),
+        ],
+    ),
+    (
+        &["page-tables"],
+        &[
+            Look("grep -H VmPTE /proc/[0-9]*/status | sort -k2 -n | tail", "whose they are"),
+            Set(
+                "vm.nr_hugepages",
+                "what many processes share, in huge pages",
+                "with `huge_pages` of PostgreSQL or `use_large_pages` of Oracle they map it by much smaller tables",
+            ),
+        ],
+    ),
+    (
+        &["unused-huge-pages", "huge-pages"],
+        &[
+            Set("vm.nr_hugepages", "what programs use", "pages of the pool are for nobody else"),
+            Look("grep -H HugetlbPages /proc/[0-9]*/status | sort -k2 -n | tail", "who uses them"),
+        ],
+    ),
+    (&["kernel-stacks"], &[Look("ps -eo nlwp,pid,comm --sort=-nlwp | head", "who has so many threads")]),
+    (
+        &["percpu-memory"],
+        &[Look("cat /proc/cgroups; find /sys/fs/cgroup -name cgroup.stat | xargs grep nr_dying", "groups left behind")],
+    ),
+    (&["shared-memory"], &[Look("df -t tmpfs; ipcs -m", "whose it is")]),
+    (&["locked-memory"], &[Look("grep -H VmLck /proc/[0-9]*/status | sort -k2 -n | tail", "whose it is")]),
+    (
+        &["unaccounted-memory"],
+        &[
+            Look("grep -E '^(c|size) ' /proc/spl/kstat/zfs/arcstats", "what ZFS has"),
+            Look("dmesg | grep -i balloon", "whether the hypervisor took it"),
+            Look(
+                "cat /sys/kernel/debug/page_owner",
+                "who took each page, on a kernel that was started with page_owner=on",
+            ),
+        ],
+    ),
+    (
+        &["allocation-failed"],
+        &[
+            Look("cat /proc/buddyinfo", "whether blocks of the order that failed are free, and in which zone"),
+            Set("vm.min_free_kbytes", "twice what it is", "requests that may not wait, of drivers, find free pages"),
+            Simulate("run highalloc --kernel 6.18-classic --scale 1/64", "requests for large blocks under load"),
+        ],
+    ),
+    (
         &["disk-full"],
         &[
             Look("df -h; df -i", "what is left, and of inodes"),
@@ -648,6 +731,26 @@ mod tests {
         };
         let sets = |steps: &[Step]| steps.iter().any(|step| matches!(step, Step::Setting { .. }));
         assert!(sets(&of("1")) && !sets(&of("0")));
+    }
+
+    #[test]
+    fn a_suggested_number_is_on_the_side_that_helps() {
+        let set = |cause: &str, name: &str, now: &str| {
+            let settings = [(name.to_owned(), now.to_owned())].into();
+            let steps = next(cause, &Signs { settings, ..Signs::default() });
+            steps.into_iter().find_map(|step| match step {
+                Step::Setting { name: of, suggested, .. } if of == name => Some(suggested),
+                _ => None,
+            })
+        };
+        let swappiness = |now: &str| set("swap-beside-cache", "vm.swappiness", now);
+        assert_eq!(swappiness("60").as_deref(), Some("10 to 30"));
+        assert!(swappiness("100").unwrap().starts_with("60 or less") && swappiness("10").is_none());
+        let scale = |now: &str| set("direct-reclaim", "vm.watermark_scale_factor", now);
+        assert_eq!(
+            [scale("10").as_deref(), scale("50").as_deref(), scale("500").as_deref()],
+            [Some("30 to 100"), Some("100"), None]
+        );
     }
 
     #[test]

@@ -175,6 +175,8 @@ impl Diagnosis {
         (this.by_group, this.groups) = rules::group_bounds::by_group(signs, &rules::ALL);
         for finding in &mut this.findings {
             finding.next = advice::next(finding.cause, signs);
+            let is_ill = finding.weight == Weight::Illness;
+            debug_assert!(!is_ill || !finding.next.is_empty(), "no step for {}", finding.cause);
         }
         this.findings.sort_by_key(|finding| (finding.weight == Weight::Notice, rules::stage(finding.cause)));
         this

@@ -28,8 +28,6 @@ struct Holder {
     is_kernels: bool,
     /// The rest of the finding's sentence, which begins with a share such as `72 % of memory (46270 MiB) `.
     is_what: &'static str,
-    /// A sentence that suggests to the user what to do next.
-    next: &'static str,
 }
 
 /// The uses of memory that reclaim cannot free.
@@ -39,7 +37,7 @@ struct Holder {
 /// size, as when a thousand processes each map one segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads.
 /// Memory that no line accounts for belongs to drivers, or to ballooning in virtual machines; elsewhere it is a few
 /// percent.
-const HOLDERS: [Holder; 8] = [
+const HOLDERS: [Holder; 9] = [
     Holder {
         cause: "unreclaimable-slab",
         name: "SUnreclaim",
@@ -47,7 +45,6 @@ const HOLDERS: [Holder; 8] = [
         share_min: 15.0,
         is_kernels: true,
         is_what: "is slab that cannot be reclaimed: a part of the kernel leaks, or keeps what it should give back",
-        next: "Look twice, an hour apart: `slabtop -o -s c` names the cache that grows, and with it the part of the kernel.",
     },
     Holder {
         cause: "page-tables",
@@ -56,8 +53,6 @@ const HOLDERS: [Holder; 8] = [
         share_min: 5.0,
         is_kernels: true,
         is_what: "is page tables: many processes map much memory, each with tables of its own",
-        next: "Huge pages for what many processes share (`huge_pages` of PostgreSQL, `use_large_pages` of Oracle), or fewer \
-               processes, make them smaller; `VmPTE` of /proc/PID/status tells whose they are.",
     },
     Holder {
         cause: "unused-huge-pages",
@@ -66,7 +61,14 @@ const HOLDERS: [Holder; 8] = [
         share_min: 10.0,
         is_kernels: true,
         is_what: "is huge pages that are reserved and that nobody uses: nothing else can have them",
-        next: "Make vm.nr_hugepages smaller, or have the program use them that they are for.",
+    },
+    Holder {
+        cause: "huge-pages",
+        name: "Hugetlb",
+        pages: |usage| Some(usage.huge_pool? - (usage.huge_free? - usage.huge_reserved.unwrap_or(0.0)).max(0.0)),
+        share_min: 25.0,
+        is_kernels: false,
+        is_what: "is huge pages of a pool that programs have or have reserved: nothing else can have them, and they cannot leave to swap",
     },
     Holder {
         cause: "kernel-stacks",
@@ -75,7 +77,6 @@ const HOLDERS: [Holder; 8] = [
         share_min: 3.0,
         is_kernels: true,
         is_what: "is stacks of the kernel, one for each thread",
-        next: "Look for who has so many threads: `ps -eo nlwp,pid,comm --sort=-nlwp | head`.",
     },
     Holder {
         cause: "percpu-memory",
@@ -84,7 +85,6 @@ const HOLDERS: [Holder; 8] = [
         share_min: 5.0,
         is_kernels: true,
         is_what: "is per-CPU memory, which cgroups, mounts and BPF maps take for each CPU",
-        next: "Look for cgroups that were left behind: `num_cgroups` of /proc/cgroups, `nr_dying_descendants` of cgroup.stat.",
     },
     Holder {
         cause: "shared-memory",
@@ -93,7 +93,6 @@ const HOLDERS: [Holder; 8] = [
         share_min: 25.0,
         is_kernels: false,
         is_what: "is shared memory and files of tmpfs, which can leave to swap alone",
-        next: "`df -t tmpfs` and `ipcs -m` tell whose it is.",
     },
     Holder {
         cause: "locked-memory",
@@ -102,7 +101,6 @@ const HOLDERS: [Holder; 8] = [
         share_min: 25.0,
         is_kernels: false,
         is_what: "is locked by programs (mlock), so that reclaim may not take it",
-        next: "`VmLck` of /proc/PID/status tells whose it is.",
     },
     Holder {
         cause: "unaccounted-memory",
@@ -111,8 +109,6 @@ const HOLDERS: [Holder; 8] = [
         share_min: 15.0,
         is_kernels: true,
         is_what: "is in no line that tells what memory is used for: pages that drivers, a file system of its own (ZFS) or the balloon of a virtual machine took",
-        next: "Look at the driver's own numbers (/sys/kernel/debug/dri, arcstats of ZFS, the hypervisor); page_owner=on of the kernel \
-               names who took a page.",
     },
 ];
 
@@ -151,7 +147,6 @@ pub fn held(signs: &Signs) -> Said {
             sentences.extend(worst_caches(signs, *pages));
         }
     }
-    sentences.push(first.next.to_owned());
     let mut figures = vec![figure("MemTotal", mib(total), "MiB")];
     figures.extend(found.iter().map(|(holder, pages)| figure(holder.name, mib(*pages), "MiB")));
     figures.extend(available.map(|share| figure("available", share, "% of memory")));
@@ -239,6 +234,7 @@ pub fn short(signs: &Signs) -> Said {
         ("memory of programs", now.anon),
         ("page cache", now.files()),
         ("shared memory", now.shmem),
+        ("huge pages of a pool", now.huge_pool),
         ("slab", now.slab_reclaimable.zip(now.slab_unreclaimable).map(|(can, cannot)| can + cannot)),
     ];
     let mut parts: Vec<(&str, f64)> =
