@@ -201,6 +201,10 @@ pub struct Outcome {
     /// otherwise empty. Also empty for workloads that measure kills.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub killed: Vec<String>,
+    /// `true` if the out-of-memory killer ended some of the workload's tasks, but not all. The figures are then those of
+    /// the tasks that were left. Always `false` for workloads that measure kills.
+    #[serde(default)]
+    pub is_bereft: bool,
     /// Curves to draw in pictures of the run, in addition to the counters over time.
     #[serde(default)]
     pub curves: Vec<Curve>,

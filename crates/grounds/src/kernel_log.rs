@@ -18,6 +18,9 @@ use std::fmt::Write as _;
 /// Size of a page, KiB.
 const PAGE_KIB: u64 = PAGE_BYTES as u64 / 1024;
 
+/// The words with which the note about kills ([`killed`]) begins.
+pub const KILLED: &str = "killed for lack of memory";
+
 /// Largest number of kills whose full reports are logged. For each kill after these, only the lines about the victim
 /// are logged.
 const REPORTS_MAX: usize = 100;
@@ -27,11 +30,23 @@ const REPORTS_MAX: usize = 100;
 /// counts; otherwise `main` does not count.
 #[must_use]
 pub fn killed_whole(kills: &[Kill], main: ProcessId, started: usize) -> Vec<String> {
-    let is_of_workload = |victim: &&Candidate| (victim.id == main) == (started == 0);
-    let victims = victims_of(kills).filter(is_of_workload).map(|victim| (victim.id.0, victim.name.as_str()));
-    let victims: BTreeMap<u32, &str> = victims.collect();
+    let victims = of_workload(kills, main, started);
     let is_whole = victims.len() >= started.max(1);
     victims.into_values().filter(|_| is_whole).map(str::to_owned).collect()
+}
+
+/// Returns whether the out-of-memory killer has ended at least one of a workload's processes. `main` and `started` are as
+/// for [`killed_whole`].
+#[must_use]
+pub fn is_bereft(kills: &[Kill], main: ProcessId, started: usize) -> bool {
+    !of_workload(kills, main, started).is_empty()
+}
+
+/// Returns the number and the name of each killed process of a workload. `main` and `started` are as for
+/// [`killed_whole`].
+fn of_workload(kills: &[Kill], main: ProcessId, started: usize) -> BTreeMap<u32, &str> {
+    let is_of_workload = |victim: &&Candidate| (victim.id == main) == (started == 0);
+    victims_of(kills).filter(is_of_workload).map(|victim| (victim.id.0, victim.name.as_str())).collect()
 }
 
 /// Returns the processes that were killed, in order of time.
@@ -52,7 +67,7 @@ pub fn killed(kills: &[Kill]) -> Option<String> {
             names.push(name);
         }
     }
-    (!names.is_empty()).then(|| format!("killed for lack of memory: {} (see --kernel-log)", names.join(", ")))
+    (!names.is_empty()).then(|| format!("{KILLED}: {} (see --kernel-log)", names.join(", ")))
 }
 
 /// Returns the lines that a kernel logs for kill number `n` (from 0). Each line begins with the time of the kill. This

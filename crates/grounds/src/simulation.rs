@@ -265,6 +265,8 @@ fn run(job: &Job, load: Load<SimSystem>, progress: &Progress) -> Result<Outcome,
     let of_groups = engine.lru().group_stat(GroupId::ROOT);
     let processes = processes.lock().expect("the main task has ended").filter(|_| !measures_kills);
     let killed = processes.map_or_else(Vec::new, |(main, started)| kernel_log::killed_whole(&kills, main, started));
+    let is_bereft =
+        killed.is_empty() && processes.is_some_and(|(main, started)| kernel_log::is_bereft(&kills, main, started));
     let found = found.lock().expect("the main task has ended").clone();
     let found = match found {
         Ok(found) => found,
@@ -290,7 +292,7 @@ fn run(job: &Job, load: Load<SimSystem>, progress: &Progress) -> Result<Outcome,
         fingerprint: sim.fingerprint(),
         virtual_time_ns,
         page_events,
-        is_idle: is_idle.load(Ordering::Relaxed) && is_without_reclaim(&of_groups),
+        is_idle: is_idle.load(Ordering::Relaxed) && is_without_reclaim(&of_groups) && kills.is_empty(),
         profile,
         series: recorded.series.borrow_mut().take().map(Recorder::finish),
         memory: recorded.memory.borrow_mut().take().map(moments::Recorder::finish),
@@ -304,6 +306,7 @@ fn run(job: &Job, load: Load<SimSystem>, progress: &Progress) -> Result<Outcome,
         report: found.report,
         kernel_log: logged.lock().expect("the main task has ended").split_off(0),
         killed,
+        is_bereft,
         curves: found.curves,
         steps: found.steps,
         times: found.times,

@@ -1217,6 +1217,29 @@ fn names_that_people_know_are_answered_and_words_list_what_has_them() {
     assert!(message(2, &["run", "randread", "--kernel", "5.13"]).contains("nearest are `5.12-mainline` and `5.15`"));
 }
 
+/// With `lru.swappiness = 0` multi-gen LRU swaps nothing, so that two of the four tasks of `anon` are killed, and the
+/// memory of the others fits.
+#[test]
+fn a_run_whose_tasks_were_killed_in_part_is_not_compared() {
+    let text = print(&[
+        "compare",
+        "anon",
+        "--kernels",
+        "5.15,6.1-mglru",
+        "--set",
+        "lru.swappiness=0",
+        "--scale",
+        "1/16",
+        "--runs",
+        "6",
+    ]);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("ops/s, but tasks of it were killed, so that this is not compared."), "{text}");
+    let killed = text.lines().filter(|line| line.contains("killed for lack of memory"));
+    assert!(killed.clone().count() > 0 && killed.clone().all(|line| line.ends_with(", in: 6.1-mglru")), "{text}");
+    assert!(!["6.1-mglru is better", "memory never filled"].iter().any(|it| words.contains(it)), "{text}");
+}
+
 #[test]
 fn settings_without_effect_columns_that_are_the_same_and_runs_without_reclaim_are_told() {
     let small = ["--scale", "1/64", "--set", "params.operations=200", "--set", "params.file_percent=20"];

@@ -6,6 +6,7 @@
 //! prints or that stand before each line.
 
 use super::format::{Format, Recording, Told};
+use super::looks::Look as _;
 use super::text::{Block, LeftOut, Line};
 use super::{Figures, Sample, looks, since, under};
 use engine::stat::Vmstat;
@@ -47,10 +48,20 @@ fn sum_of(line: &str) -> Option<(u64, &str)> {
     number.parse().ok().filter(|_| words.trim().starts_with(char::is_alphabetic)).map(|number| (number, words.trim()))
 }
 
-/// Reads copies of the output of `vmstat -s`. Each copy has some of the counters of `/proc/vmstat`, and is returned as
-/// a partial copy of that file.
+/// Lines of `vmstat -s` about sizes, each with the name of the same size in `/proc/meminfo`.
+const SIZES_OF_SUMS: [(&str, &str); 5] = [
+    ("K total memory", "MemTotal"),
+    ("K free memory", "MemFree"),
+    ("K buffer memory", "Buffers"),
+    ("K total swap", "SwapTotal"),
+    ("K free swap", "SwapFree"),
+];
+
+/// Reads copies of the output of `vmstat -s`. Each copy has some of the counters of `/proc/vmstat` and some of the sizes
+/// of `/proc/meminfo`, and is returned as a partial copy of each file.
 fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wrong> {
     let mut copies: Vec<Vmstat> = Vec::new();
+    let mut sizes: Vec<String> = Vec::new();
     for line in block.lines.iter().filter(|line| !line.is_blank()) {
         let Some((number, words)) = sum_of(&line.text) else {
             left_out.line(line);
@@ -58,13 +69,19 @@ fn read_sums(block: &Block<'_>, left_out: &mut LeftOut) -> Result<Vec<Told>, Wro
         };
         if words == "K total memory" || copies.is_empty() {
             copies.push(Vmstat::new());
+            sizes.push(String::new());
+        }
+        if let (Some((_, name)), Some(sizes)) = (SIZES_OF_SUMS.iter().find(|it| it.0 == words), sizes.last_mut()) {
+            sizes.push_str(&format!("{name}: {number} kB\n"));
         }
         let known = OF_SUMS.iter().find(|(known, ..)| *known == words);
         if let (Some((_, name, kib)), Some(copy)) = (known, copies.last_mut()) {
             copy.insert((*name).to_owned(), number / kib);
         }
     }
-    Ok(copies.into_iter().map(|copy| Told::Look(looks::Told::Vmstat(looks::VmstatFile(copy)))).collect())
+    let counters = copies.into_iter().map(|copy| looks::Told::Vmstat(looks::VmstatFile(copy)));
+    let sizes = sizes.iter().map(|text| looks::Told::Meminfo(looks::Meminfo::of(text)));
+    Ok(counters.chain(sizes).map(Told::Look).collect())
 }
 
 /// The interval that is assumed if none is stated, s: that of `vmstat 1`.
@@ -844,6 +861,11 @@ procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----
             Told::Look(looks::Told::Vmstat(file)) => (file.0["pswpin"], file.0["nr_free_pages"]),
             other => panic!("{other:?}"),
         };
-        assert_eq!((pages(0), pages(1), told.len()), ((1000, 100_000), (3000, 100_000), 2));
+        assert_eq!((pages(0), pages(1)), ((1000, 100_000), (3000, 100_000)));
+        let sizes = |n: usize| match &told[n].1 {
+            Told::Look(looks::Told::Meminfo(look)) => look.values.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((sizes(2)["MemTotal"], sizes(3)["MemFree"], told.len()), (8_000_000, 400_000, 4));
     }
 }

@@ -72,8 +72,13 @@ impl<'t> Answer<'t> {
             String::new()
         };
         let unit = spaced(&row.unit);
+        let killed = if row.cells[0].is_of_survivors {
+            " Tasks of the workload were killed: this is of those that were left."
+        } else {
+            ""
+        };
         vec![format!(
-            "{} with {name}: {} is {}{unit}{ends}{direction}.",
+            "{} with {name}: {} is {}{unit}{ends}{direction}.{killed}",
             table.experiment,
             row.name,
             row.format.show(value.median)
@@ -103,6 +108,9 @@ impl<'t> Answer<'t> {
         if row.median(0).is_none() {
             let why = table.columns[0].failure().unwrap_or_else(|| "has no figure".into());
             clauses.push(format!("{base}, which others are compared with, {why}"));
+        }
+        if row.cells[0].is_of_survivors {
+            clauses.push(format!("tasks of {base} were killed, so that nothing is compared with it"));
         }
         if names.len() <= NAMED_MAX {
             let mut has_base = true;
@@ -147,7 +155,11 @@ impl<'t> Answer<'t> {
         };
         let unit = spaced(&row.unit);
         let own = format!("{}{unit}", row.format.show(median));
-        let Some((from, it)) = row.median(0).zip(row.compared(0, column)) else { return format!("{name} has {own}") };
+        let Some((from, it)) = row.median(0).zip(row.compared(0, column)) else {
+            let is_of_survivors = row.cells[column].is_of_survivors;
+            let why = if is_of_survivors { ", but tasks of it were killed, so that this is not compared" } else { "" };
+            return format!("{name} has {own}{why}");
+        };
         let beside = if has_base { format!(" beside {} of {base}", row.format.show(from)) } else { String::new() };
         let change = self.change(from, median);
         let interval = self.interval(from, &it).map_or_else(String::new, |interval| format!(" ({interval})"));
@@ -179,6 +191,10 @@ impl<'t> Answer<'t> {
         let failed = table.columns.iter().filter(|column| column.has_failed()).count();
         if failed > 0 {
             clauses.push(format!("{failed} failed"));
+        }
+        let bereft = row.cells.iter().skip(1).filter(|cell| cell.is_of_survivors).count();
+        if bereft > 0 {
+            clauses.push(format!("{bereft} not compared, for tasks were killed in them"));
         }
         let of = |column: usize| row.median(column).filter(|median| !median.is_nan()).map(|median| (column, median));
         let numbered = || (0..names.len()).filter_map(of);

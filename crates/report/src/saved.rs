@@ -57,6 +57,8 @@ struct ReportColumn {
     saved: Option<String>,
     #[serde(default)]
     failed: Vec<Failed>,
+    #[serde(default)]
+    bereft: usize,
 }
 
 #[derive(serde::Deserialize)]
@@ -250,11 +252,12 @@ fn table_of(report: Report) -> Result<Table, String> {
     let columns: Vec<Column> = report
         .columns
         .into_iter()
-        .map(|ReportColumn { id, kernel, ground, set, saved, failed }| Column {
+        .map(|ReportColumn { id, kernel, ground, set, saved, failed, bereft }| Column {
             id,
             set,
             saved,
             failed,
+            bereft,
             ..Column::new(&kernel, ground)
         })
         .collect();
@@ -314,7 +317,7 @@ fn row_of(row: ReportRow, columns: &[Column], seeds: &[u64]) -> Result<TableRow,
     let ReportRow { group, name, unit, better, format, mut values, published } = row;
     let told = |id: &str, why: &dyn std::fmt::Display| format!("row `{name}`, column `{id}`: {why}");
     let mut cells = Vec::new();
-    for Column { id, .. } in columns {
+    for Column { id, bereft, .. } in columns {
         let (value, samples) = match values.remove(id) {
             Some(value) => {
                 let estimate: ReportEstimate = serde_json::from_value(value).map_err(|error| told(id, &error))?;
@@ -324,7 +327,7 @@ fn row_of(row: ReportRow, columns: &[Column], seeds: &[u64]) -> Result<TableRow,
             None => (None, Vec::new()),
         };
         let published = published.get(id).and_then(Value::as_f64).map(|value| PublishedFigure { value, percent: None });
-        cells.push(TableCell { value, samples, published });
+        cells.push(TableCell { value, samples, is_of_survivors: *bereft > 0, published });
     }
     let format = format.unwrap_or_else(|| {
         let is_whole = cells.iter().filter_map(|cell| cell.value).all(|value| value.median.fract() == 0.0);

@@ -33,6 +33,14 @@ pub struct Column {
     /// Reasons why runs failed, the most frequent first; empty if no run failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Failed>,
+    /// Number of runs in which the out-of-memory killer ended some of the workload's tasks, but not all. The figures of
+    /// such a run are those of the tasks that were left, so that they are not compared.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bereft: usize,
+}
+
+fn is_zero(runs: &usize) -> bool {
+    *runs == 0
 }
 
 /// A reason for which runs of a column failed, and the number of these runs.
@@ -64,6 +72,7 @@ impl Column {
             comparable: false,
             saved: None,
             failed: Vec::new(),
+            bereft: 0,
         }
     }
 
@@ -122,6 +131,8 @@ pub struct TableCell {
     pub value: Option<Estimate>,
     /// The figure of each seed.
     pub samples: Vec<Sample>,
+    /// `true` if some tasks of the workload were killed in a run of the column ([`Column::bereft`]).
+    pub is_of_survivors: bool,
     /// The figure that a posting or paper states for this row and kernel, if any.
     pub published: Option<PublishedFigure>,
 }
@@ -142,9 +153,13 @@ impl TableRow {
         if column == 0 || is_moment { None } else { self.compared(0, column) }
     }
 
-    /// Returns the comparison of the column `column` with the column `base`; none if either has no value.
+    /// Returns the comparison of the column `column` with the column `base`; none if either has no value, or if tasks of
+    /// either were killed.
     #[must_use]
     pub fn compared(&self, base: usize, column: usize) -> Option<Comparison> {
+        if [base, column].into_iter().any(|it| self.cells.get(it).is_some_and(|cell| cell.is_of_survivors)) {
+            return None;
+        }
         let samples = |column: usize| Some(self.cells.get(column)?.samples.as_slice());
         Comparison::of(self.better, samples(base)?, samples(column)?)
     }
@@ -159,7 +174,8 @@ impl TableRow {
             Better::Lower => a < b,
             Better::Neutral => false,
         };
-        let numbered = (0..self.cells.len()).filter_map(|column| Some((column, self.median(column)?)));
+        let is_whole = |column: &usize| !self.cells[*column].is_of_survivors;
+        let numbered = (0..self.cells.len()).filter(is_whole).filter_map(|column| Some((column, self.median(column)?)));
         let all: Vec<(usize, f64)> = numbered.filter(|(_, median)| !median.is_nan()).collect();
         let first = all.iter().copied().reduce(|best, it| if before(it.1, best.1) { it } else { best });
         let Some((first, _)) =
@@ -247,6 +263,7 @@ impl Table {
                 .map(|(column, samples)| TableCell {
                     value: figures::statistics::estimate(&samples.iter().map(|it| it.value).collect::<Vec<_>>()),
                     samples,
+                    is_of_survivors: column.bereft > 0,
                     published: published
                         .filter(|_| column.comparable)
                         .and_then(|published| published.figure(&row.group, &row.name, &column.kernel)),

@@ -123,6 +123,13 @@ impl Course {
     }
 }
 
+impl Course {
+    /// Calls `change` with the signs of each interval.
+    pub fn for_each_mut(&mut self, change: impl FnMut(&mut Signs)) {
+        self.intervals.iter_mut().map(|interval| &mut interval.signs).for_each(change);
+    }
+}
+
 impl Deref for Course {
     type Target = [Interval];
 

@@ -78,7 +78,7 @@ pub fn patients(
         // Texts with counters or about a cgroup cover another time or subject than the recording, and make their own
         // patient.
         [patient] if signs.swapped_in.is_none() && signs.kswapd.scanned.is_none() && signs.group.is_none() => {
-            complement(&mut patient.signs, signs);
+            complement(patient, signs);
             patient.name = [vec![std::mem::take(&mut patient.name)], files_of_looks].concat().join(", ");
             patient.left_out.extend(left_out_of_looks);
         }
@@ -122,9 +122,15 @@ pub fn check_times(
     Ok(())
 }
 
-/// Adds the signs `moment` to the signs `signs` of a recording. `moment` comes from texts that show a single moment,
-/// such as the output of `free`. A level that the recording has is not replaced.
-fn complement(signs: &mut Signs, moment: Signs) {
+/// Adds the signs `moment` to those of a recording, from which `patient` was made. `moment` comes from texts that show a
+/// single moment, such as the output of `free`. A level that the recording has is not replaced.
+fn complement(patient: &mut Patient, moment: Signs) {
+    let Patient { signs, course, .. } = patient;
+    if let Some(Usage { last, .. }) = &moment.usage {
+        let add = |usage: &mut Option<Usage>| usage.iter_mut().for_each(|usage| usage.complement(last));
+        add(&mut signs.usage);
+        course.for_each_mut(|signs| add(&mut signs.usage));
+    }
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
         signs.nodes = moment.nodes;

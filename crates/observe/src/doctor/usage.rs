@@ -215,6 +215,21 @@ impl Usage {
         self.last.total.or(self.first.total).or(self.known)
     }
 
+    /// Adds what a text about a single moment says and the uses over the period do not: the size of memory, and how much
+    /// of the cache is shared memory, which can leave to swap alone. At a moment with less cache than that, shared memory
+    /// was less, too, and stays unknown.
+    pub fn complement(&mut self, moment: &MemoryUse) {
+        for now in [&mut self.first, &mut self.last, &mut self.least, &mut self.least_files] {
+            let total = now.total.or(moment.total);
+            let cache = now.cached.map_or(0.0, |cached| cached + now.buffers.unwrap_or(0.0));
+            let shmem = now.shmem.or(moment.shmem.filter(|shmem| *shmem <= cache));
+            if (total, shmem) != (now.total, now.shmem) {
+                let now = Arc::make_mut(now);
+                (now.total, now.shmem) = (total, shmem);
+            }
+        }
+    }
+
     /// Extends the period that `self` describes by the period that follows it, which `later` describes.
     pub fn then(&mut self, later: &Self) {
         self.last = later.last.clone();
@@ -253,6 +268,13 @@ mod tests {
         usage.then(&Usage::between(&moments[1], &moments[2]));
         assert_eq!((usage.first.free, usage.last.free, usage.least.free), (Some(9.0), Some(7.0), Some(2.0)));
         assert_eq!(usage.least_files.files(), Some(1.0));
+    }
+
+    #[test]
+    fn shared_memory_that_another_text_tells_is_left_out_of_the_cache() {
+        let mut usage = Usage::at(MemoryUse { cached: Some(50.0), ..MemoryUse::default() });
+        usage.complement(&MemoryUse { total: Some(90.0), shmem: Some(40.0), free: Some(7.0), ..MemoryUse::default() });
+        assert_eq!((usage.total(), usage.least_files.files(), usage.last.free), (Some(90.0), Some(10.0), None));
     }
 
     #[test]

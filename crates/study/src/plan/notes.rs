@@ -59,7 +59,7 @@ impl Plan {
     }
 
     /// Returns the ids of `columns` in one text. The ids lack the settings that all columns of the plan share.
-    fn names_of(&self, columns: &[usize]) -> String {
+    pub(super) fn names_of(&self, columns: &[usize]) -> String {
         let is_common =
             |(key, value): &(&String, &String)| self.columns.iter().all(|it| it.set.get(*key) == Some(*value));
         let name = |column: &usize| {

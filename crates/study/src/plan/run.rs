@@ -15,6 +15,7 @@ use figures::series::RunSeries;
 use figures::trace::RunTrace;
 use fnv::FnvHasher;
 use grounds::job::{Failure, Job, Outcome};
+use grounds::kernel_log;
 use kit::progress::Progress;
 use report::{Table, TableHead, rows};
 use std::borrow::Borrow;
@@ -190,13 +191,22 @@ impl Plan {
     /// ground that runs in real time.
     fn notes(&self, ended: &[Ended<'_>]) -> Vec<String> {
         let mut notes = Vec::new();
+        // Each note, with the columns in whose runs it was made.
+        let mut made: Vec<(String, Vec<usize>)> = Vec::new();
         for Ended { run, outcome } in ended {
             for note in &outcome.notes {
                 let note = format!("{}: {note}", run.job.ground);
-                if !notes.contains(&note) {
-                    notes.push(note);
+                match made.iter_mut().find(|(known, _)| *known == note) {
+                    Some((_, columns)) if columns.contains(&run.column) => {}
+                    Some((_, columns)) => columns.push(run.column),
+                    None => made.push((note, vec![run.column])),
                 }
             }
+        }
+        for (note, columns) in made {
+            // A note about kills is about its column; others are about the ground.
+            let is_of_column = note.contains(kernel_log::KILLED) && columns.len() < self.columns.len();
+            notes.push(if is_of_column { format!("{note}, in: {}", self.names_of(&columns)) } else { note });
         }
         if self.seeds.len() == 1 {
             for Ended { run, outcome } in ended.iter().filter(|it| !it.outcome.report.is_empty()) {
@@ -217,6 +227,7 @@ impl Plan {
         for (run, result) in became {
             match result {
                 Ok(outcome) => {
+                    columns[run.column].bereft += usize::from(outcome.is_bereft);
                     if let Some(failure) = outcome.loss() {
                         columns[run.column].add_failure(&reason(&failure), self.seeds.len());
                         failures.push(self.failure(run, failure));

@@ -174,12 +174,8 @@ mod tests {
         };
         let column = |pages: u64| Column {
             id: format!("k memory={pages}"),
-            kernel: "k".into(),
-            ground: Ground::Sim.to_string(),
             set: [("memory".to_owned(), pages.to_string())].into(),
-            comparable: false,
-            saved: None,
-            failed: Vec::new(),
+            ..Column::new("k", Ground::Sim)
         };
         let columns = [900, 1000, 1100].map(column);
         assert_eq!(columns.each_ref().map(|column| asked.is_only_nearby(column)), [true, false, true]);
