@@ -18,8 +18,8 @@ pub struct Arguments {
     /// packed by gzip or not; `-` is standard input [default: piped input, or else the kernel of this computer]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Time for which to observe the running kernel [default: 5]; if two copies of /proc/vmstat, of PSI or of files of
-    /// a cgroup are given, the time between the copies
+    /// Time for which to observe the running kernel [default: 5]; if copies of /proc/vmstat, of PSI or of files of a
+    /// cgroup are given, the time from one copy to the next
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     seconds: Option<Duration>,
     /// Diagnose only this cgroup: its path below /sys/fs/cgroup, or its name

@@ -162,13 +162,19 @@ impl Looks {
             (first, last)
         };
         let grown = difference(before, after);
-        let mut signs = of_counters(&grown, seconds.unwrap_or_default()).without_time_if(seconds.is_none());
+        let elapsed_s = over_all(seconds, self.vmstat.len());
+        let mut signs = of_counters(&grown, elapsed_s.unwrap_or_default()).without_time_if(elapsed_s.is_none());
         let mut dirty = DirtyLooks::default();
         self.vmstat.iter().for_each(|VmstatFile(levels)| dirty.look(levels));
         signs.dirty = dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64));
         signs.assumed = assumed;
         if seconds.is_none() {
-            signs.missing.push("the time between both copies of /proc/vmstat (--seconds tells it)".to_owned());
+            let which = if self.vmstat.len() > 2 {
+                "one copy of /proc/vmstat and the next"
+            } else {
+                "both copies of /proc/vmstat"
+            };
+            signs.missing.push(format!("the time between {which} (--seconds tells it)"));
         }
         signs
     }
@@ -380,14 +386,20 @@ impl Signs {
     }
 }
 
+/// Returns the time from the first of `copies` copies of a text to the last, s. `seconds` is the time from one copy to the
+/// next, if known.
+fn over_all(seconds: Option<f64>, copies: usize) -> Option<f64> {
+    seconds.map(|seconds| seconds * copies.saturating_sub(1).max(1) as f64)
+}
+
 /// Returns the shares of time, in percent, in which at least one task was stalled (PSI `some`) and in which all tasks
 /// were stalled (PSI `full`). `looks` are the texts of one PSI file, in the order of time. `seconds` is the time
-/// between the first text and the last. If it is unknown or there is only one text, the largest average in the last
+/// from one text to the next. If it is unknown or there is only one text, the largest average in the last
 /// text is the share.
 fn stalls_in(looks: &[&Pressure], seconds: Option<f64>) -> (Option<f64>, Option<f64>) {
     let of = |of: fn(&Pressure) -> Option<recordings::looks::pressure::Stalls>| {
         let (first, last) = (of(looks.first()?)?, of(looks.last()?)?);
-        Some(match seconds.filter(|_| looks.len() >= 2) {
+        Some(match over_all(seconds, looks.len()).filter(|_| looks.len() >= 2) {
             Some(seconds) => last.total_us.abs_diff(first.total_us) as f64 / 1e4 / seconds,
             None => last.percent.into_iter().fold(0.0, f64::max),
         })
@@ -422,6 +434,7 @@ fn are_copies(looks: &[&CgroupFiles]) -> bool {
 fn of_stat(looks: &[&CgroupFiles], seconds: Option<f64>) -> Signs {
     let stats: Vec<&Vmstat> = looks.iter().filter_map(|look| look.files.get("memory.stat")).collect();
     let has_two = are_copies(looks);
+    let seconds = over_all(seconds, stats.len());
     let mut signs = match stats.as_slice() {
         [] => Signs { elapsed_s: seconds.filter(|_| has_two), ..Signs::default() },
         [one] => group_stat::signs(one, None),
@@ -690,6 +703,8 @@ mod tests {
         assert_eq!((one.all_waited_percent, causes(&one)), (Some(30.0), vec!["all-wait"]));
         let two = looks(vec![look(0), look(600_000)]).signs(Some(10.0));
         assert_eq!((two.all_waited_percent, two.elapsed_s), (Some(6.0), Some(10.0)));
+        let three = looks(vec![look(0), look(500_000), look(1_000_000)]).signs(Some(1.0));
+        assert_eq!(three.some_waited_percent, Some(50.0), "1 s of stalls in two times 1 s");
         let other = looks(vec![Told::Pressure(Some(Resource::Io), Pressure::of(&text(5)))]).signs(None);
         assert_eq!(other.all_waited_percent, None);
         assert_eq!(Resource::of_path("sys/fs/cgroup/a/memory.pressure"), Some(Resource::MemoryOfGroup));
