@@ -5,6 +5,7 @@ use figures::series::Series;
 use machine::Nanos;
 use recordings::PAGE_KIB;
 use recordings::format::Recording;
+use recordings::looks::formats::{COPIES_OF_PRESSURE, COPIES_OF_VMSTAT};
 
 /// The way in which a column of a recording is converted to a counter or a level of `/proc/vmstat`.
 enum Is {
@@ -57,6 +58,9 @@ const COLUMNS: [(&str, &str, Is); 33] = [
 /// recording, without the gaps between samples.
 #[must_use]
 pub fn series(recording: &Recording) -> Series {
+    if [COPIES_OF_VMSTAT, COPIES_OF_PRESSURE].contains(&recording.tool) {
+        return of_copies(recording);
+    }
     let samples = &recording.samples;
     let known = |name: &str| samples.iter().any(|sample| sample.values.get(name).is_some());
     let columns: Vec<_> = COLUMNS.iter().filter(|(column, ..)| known(column)).collect();
@@ -91,10 +95,46 @@ pub fn series(recording: &Recording) -> Series {
     series
 }
 
+/// Converts copies of `/proc/vmstat` or of PSI, whose samples have the values of counters and not their growth.
+fn of_copies(recording: &Recording) -> Series {
+    let name = |name: &str| match (recording.tool, name) {
+        (COPIES_OF_PRESSURE, name) => format!("psi_memory_{name}_us"),
+        (_, name) => name.to_owned(),
+    };
+    let mut series = Series::default();
+    let mut now_s = 0.0;
+    for sample in &recording.samples {
+        now_s += sample.seconds;
+        let values: Vmstat = sample.values.iter().map(|(of, value)| (name(of), value as u64)).collect();
+        series.push(Nanos((now_s * 1e9) as u64), &values);
+    }
+    series
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use recordings::formats::read;
+
+    #[test]
+    fn copies_of_counters_are_points_as_they_are() {
+        let copy = |second: u32, come: u32| {
+            format!("Thu Nov 26 10:00:{second:02} UTC 2026\nnr_free_pages 70\npswpin {come}\npgscan_kswapd 5\n")
+        };
+        let text = [copy(0, 100), copy(10, 150), copy(20, 170)].concat();
+        let series = series(read("s", &text, None).unwrap().recordings().next().unwrap());
+        let at = |n: usize, name: &str| series.points[n].values[series.names.iter().position(|it| it == name).unwrap()];
+        assert_eq!(
+            [0, 1, 2].map(|n| (series.points[n].now_ns / 1_000_000_000, at(n, "pswpin"))),
+            [(0, 100), (10, 150), (20, 170)]
+        );
+        let psi = |second: u32| {
+            format!("2026-11-26 10:00:{second:02}\nsome avg10=0.00 avg60=0.00 avg300=0.00 total={second}\n")
+        };
+        let text = [psi(0), psi(10), psi(20)].concat();
+        let document = read("s", &text, None).unwrap();
+        assert_eq!(super::series(document.recordings().next().unwrap()).names, ["psi_memory_some_us"]);
+    }
 
     #[test]
     fn rates_become_counters_and_levels_pages() {

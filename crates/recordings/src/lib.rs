@@ -71,6 +71,12 @@ impl Figures {
         self.iter().find(|(column, _)| *column == name).map(|(_, figure)| figure)
     }
 
+    /// Makes figures from their names and values.
+    fn of(figures: impl IntoIterator<Item = (String, f64)>) -> Self {
+        let (names, figures): (Vec<String>, Vec<f64>) = figures.into_iter().unzip();
+        Self(vec![(names.into(), figures.into())])
+    }
+
     /// Returns all column names and figures, in the order of columns.
     pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
         self.0.iter().flat_map(|(names, figures)| names.iter().map(String::as_str).zip(figures.iter().copied()))

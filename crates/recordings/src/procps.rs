@@ -292,9 +292,14 @@ pub(super) fn seconds_of_day(word: &str) -> Option<f64> {
     }
 }
 
-/// Reads the time in a line of `date`, or in the line `zzz ***Thu Nov 26 10:00:01 UTC 2026` of an archive.
-fn clock_of(words: &[&str]) -> Option<f64> {
-    let is_year = |word: &&str| word.len() == 4 && word.starts_with("20") && is_number(word);
+/// Reads the time in a line of `date`, such as `Thu Nov 26 10:00:01 UTC 2026`, `2026-11-26 10:00:01` or
+/// `2026-11-26T10:00:01+00:00`, or in the line `zzz ***Thu Nov 26 10:00:01 UTC 2026` of an archive. Returns the seconds
+/// since midnight.
+pub(super) fn clock_of(words: &[&str]) -> Option<f64> {
+    let is_year = |word: &&str| {
+        let year = word.split_once('-').map_or(*word, |(year, _)| year);
+        year.len() == 4 && year.starts_with("20") && is_number(year)
+    };
     let is_date = words.first().is_some_and(|word| *word == "zzz") || (words.len() <= 8 && words.iter().any(is_year));
     words.iter().find_map(|word| seconds_of_day(time_in(word))).filter(|_| is_date)
 }

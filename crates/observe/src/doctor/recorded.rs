@@ -9,10 +9,12 @@ use super::signs::{Disk, Scan, Signs};
 use super::source::{DirtyLooks, Moment, course_of, of_counters};
 use super::usage::{MemoryUse, Usage};
 use super::{Diagnosis, Patient};
+use engine::stat::Vmstat;
 use figures::counters::difference;
 use kit::wrong::Wrong;
 use recordings::format::{Recording, Told};
 use recordings::formats::Document;
+use recordings::looks::formats::{COPIES_OF_PRESSURE, COPIES_OF_VMSTAT};
 use recordings::mmtests::{Benchmark, Monitors, Recorded, read_all};
 use recordings::{Figures, PAGE_KIB, Sample, most_in_swap};
 use std::path::Path;
@@ -154,6 +156,8 @@ fn of_recording(file: &str, recording: Recording) -> Patient {
     let course = match tool {
         "vmstat" => of_vmstat(&samples),
         "atop" => of_atop(&samples),
+        COPIES_OF_VMSTAT => of_copies(&samples),
+        COPIES_OF_PRESSURE => of_pressure(&samples),
         _ => {
             let reclaimed = Reclaimed::of(kernel.as_deref(), &samples);
             assumed.extend(reclaimed.assumed(&samples));
@@ -207,6 +211,47 @@ fn of_vmstat(samples: &[Sample]) -> Course {
         Interval { place: place(sample), signs }
     };
     samples.iter().map(interval).collect()
+}
+
+/// Returns the course of a loop that printed `/proc/vmstat`: its intervals, one from each copy to the next.
+fn of_copies(samples: &[Sample]) -> Course {
+    let copy = |sample: &Sample| -> Vmstat {
+        sample.values.iter().map(|(name, value)| (name.to_owned(), value as u64)).collect()
+    };
+    let copies: Vec<Vmstat> = samples.iter().map(copy).collect();
+    let interval = |(pair, sample): (&[Vmstat], &Sample)| {
+        let [before, after] = pair else { return None };
+        let grown = difference(before, after);
+        let mut dirty = DirtyLooks::default();
+        pair.iter().for_each(|levels| dirty.look(levels));
+        let usage = MemoryUse::of_vmstat(before).zip(MemoryUse::of_vmstat(after));
+        let signs = Signs {
+            dirty: dirty.finish(grown.get("nr_dirtied").map(|pages| *pages as f64)),
+            usage: usage.map(|(before, after)| Usage::between(&Arc::new(before), &Arc::new(after))),
+            ..of_counters(&grown, sample.seconds)
+        };
+        Some(Interval { place: place(sample), signs })
+    };
+    copies.windows(2).zip(samples.iter().skip(1)).filter_map(interval).collect()
+}
+
+/// Returns the course of a loop that printed `/proc/pressure/memory`: its intervals, one from each copy to the next.
+fn of_pressure(samples: &[Sample]) -> Course {
+    let interval = |pair: &[Sample]| {
+        let [before, after] = pair else { return None };
+        let share = |name: &str| {
+            let grown = after.values.get(name)? - before.values.get(name)?;
+            Some((grown / 1e4 / after.seconds).max(0.0))
+        };
+        let signs = Signs {
+            elapsed_s: Some(after.seconds),
+            some_waited_percent: share("some"),
+            all_waited_percent: share("full"),
+            ..Signs::default()
+        };
+        Some(Interval { place: place(after), signs })
+    };
+    samples.windows(2).filter_map(interval).collect()
 }
 
 /// Returns how many pages kswapd and direct reclaim together scanned per second (`pgscank/s` plus `pgscand/s`). Returns
@@ -469,6 +514,47 @@ mod tests {
     }
 
     const BUSY: &str = "Device r/s r_await w/s w_await %util\nsda 1 1 1 1 1\n\nDevice r/s r_await w/s w_await %util\nsda 300 9 200 180 99\n";
+
+    #[test]
+    fn a_loop_that_prints_the_time_and_a_file_is_a_recording() {
+        let clock = |n: u32| format!("Thu Nov 26 10:{:02}:{:02} CET 2026\n", n / 6, n % 6 * 10);
+        // From copy 20 to copy 30 the counters grow.
+        let grown = |n: u32, by: u32| by * n.clamp(20, 30);
+        let vmstat = |n: u32| {
+            format!(
+                "{}nr_free_pages 30000\nnr_file_pages 90000\npswpin {}\npswpout {}\npgscan_kswapd {}\npgsteal_kswapd {}\n",
+                clock(n),
+                grown(n, 30_000),
+                grown(n, 31_000),
+                grown(n, 90_000),
+                grown(n, 80_000)
+            )
+        };
+        let psi = |n: u32| {
+            format!(
+                "{}some avg10=0.00 avg60=0.00 avg300=0.00 total=9\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={}\n",
+                clock(n),
+                grown(n, 6_000_000)
+            )
+        };
+        let found = |text: String, cause: &str| {
+            let given = documents(&text);
+            let patients = patients(given, None, None).unwrap();
+            let diagnosis = Diagnosis::of_patient(&patients[0]);
+            let finding = diagnosis.findings.into_iter().find(|it| it.cause == cause).expect(cause);
+            (finding.when.expect("a span").worst.place, finding.sentence)
+        };
+        let (place, sentence) = found((0..60).map(vmstat).collect(), "anonymous-thrashing");
+        assert_eq!(place, "10:03:20 to 10:05:00");
+        assert!(sentence.contains("3000 pages a second come back"), "{sentence}");
+        let (place, sentence) = found((0..60).map(psi).collect(), "all-wait");
+        assert_eq!(place, "10:03:20 to 10:05:00");
+        assert!(sentence.contains("In 60 % of the time"), "{sentence}");
+    }
+
+    fn documents(text: &str) -> Vec<Document> {
+        vec![recordings::formats::read("f", text, None).unwrap()]
+    }
 
     #[test]
     fn disks_alone_are_a_patient_and_beside_a_recording_of_its_computer() {

@@ -2,12 +2,12 @@
 
 use super::{
     Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls,
-    Told, Took, Zoneinfo, all, buddyinfo, cgroup_files, free, meminfo, pressure, processes, slabs, swaps, sysctls,
-    vmstat_file, zoneinfo,
+    Told, Took, VmstatFile, Zoneinfo, all, buddyinfo, cgroup_files, free, meminfo, pressure, processes, slabs, swaps,
+    sysctls, vmstat_file, zoneinfo,
 };
-use crate::format::{self, Format};
-use crate::kernel_log;
+use crate::format::{self, Format, Recording};
 use crate::text::{Block, LeftOut, Line};
+use crate::{Figures, Sample, kernel_log, procps, since};
 use kit::wrong::Wrong;
 
 /// The format of a kernel log.
@@ -37,7 +37,15 @@ pub const VMSTAT_FILE: Format = Format {
     how: "lines of a name and a number, such as `pgscan_kswapd N`",
     begins: |lines| vmstat_file::begins(&mut texts(lines)),
     holds: vmstat_file::holds,
-    read: |block, left_out| read(block, left_out, Told::Vmstat),
+    read: |block, left_out| {
+        let figures = |VmstatFile(counters): &VmstatFile| {
+            counters.iter().map(|(name, value)| (name.clone(), *value as f64)).collect()
+        };
+        match over_time(block, left_out, COPIES_OF_VMSTAT, &figures) {
+            Some(recording) => Ok(vec![format::Told::Recording(recording)]),
+            None => read(block, left_out, Told::Vmstat),
+        }
+    },
 };
 
 /// The format of `/proc/zoneinfo`.
@@ -88,6 +96,18 @@ pub const PRESSURE: Format = Format {
     },
     holds: |line| takes::<Pressure>(line) || pressure::named(line).is_some() || pressure::heading(line).is_some(),
     read: |block, left_out| {
+        let figures = |look: &Pressure| {
+            let of = |name: &str, stalls: Option<pressure::Stalls>| Some((name.to_owned(), stalls?.total_us as f64));
+            of("some", look.some).into_iter().chain(of("full", look.full)).collect()
+        };
+        let is_of_memory = Resource::of_path(block.file).is_none_or(|it| it == Resource::Memory);
+        let is_of_commands = !block.commands.is_empty();
+        if is_of_memory
+            && !is_of_commands
+            && let Some(recording) = over_time(block, left_out, COPIES_OF_PRESSURE, &figures)
+        {
+            return Ok(vec![format::Told::Recording(recording)]);
+        }
         let mut files = PressureFiles::of(block);
         for line in block.lines.iter().filter(|line| !line.is_blank()) {
             if !files.take(line) {
@@ -145,6 +165,63 @@ pub const SYSCTLS: Format = Format {
     holds: takes::<Sysctls>,
     read: |block, left_out| read(block, left_out, Told::Sysctls),
 };
+
+/// The name under which a loop that printed the time and `/proc/vmstat` is a recording.
+pub const COPIES_OF_VMSTAT: &str = "copies of /proc/vmstat";
+
+/// The name under which a loop that printed the time and `/proc/pressure/memory` is a recording.
+pub const COPIES_OF_PRESSURE: &str = "copies of /proc/pressure/memory";
+
+/// Smallest number of copies of a text, each below a time, that are a recording.
+const COPIES_MIN: usize = 3;
+
+/// Reads the output of a loop such as `while sleep 10; do date; cat /proc/vmstat; done` as a recording: each copy of the
+/// text is a sample, with the figures that the copy has. The first sample has no length. Returns none if the block has
+/// few copies, or if times do not stand above them; no line is then noted as left out. The time above the first copy is
+/// not in the block: the first interval is taken to be as long as the second.
+fn over_time<L: Look>(
+    block: &Block<'_>,
+    left_out: &mut LeftOut,
+    tool: &'static str,
+    figures: &dyn Fn(&L) -> Vec<(String, f64)>,
+) -> Option<Recording> {
+    let mut copies: Vec<(usize, Option<f64>, L)> = vec![(first(block), None, L::default())];
+    let (mut clock, mut others) = (None, Vec::new());
+    for line in block.lines.iter().filter(|line| !line.is_blank()) {
+        if let Some(now) = procps::clock_of(&line.words()) {
+            clock = Some(now);
+            continue;
+        }
+        let (.., look) = copies.last_mut()?;
+        let mut took = if clock.is_some() { Took::Next } else { look.take(&line.text) };
+        if took == Took::Next {
+            let mut look = L::default();
+            took = look.take(&line.text);
+            if took == Took::Yes {
+                copies.push((line.number, clock.take(), look));
+            }
+        }
+        if took != Took::Yes {
+            others.push(line);
+        }
+    }
+    let clocks: Vec<f64> = copies.iter().skip(1).map(|(_, clock, _)| *clock).collect::<Option<_>>()?;
+    if copies.len() < COPIES_MIN {
+        return None;
+    }
+    let lengths: Vec<f64> = clocks.windows(2).map(|pair| since(pair[0], pair[1])).collect::<Option<_>>()?;
+    let lengths: Vec<f64> = [0.0, *lengths.first()?].into_iter().chain(lengths).collect();
+    if lengths[1..].iter().any(|seconds| *seconds <= 0.0) {
+        return None;
+    }
+    others.into_iter().for_each(|line| left_out.line(line));
+    let mut at_s = clocks[0] - lengths[1];
+    let samples = copies.iter().zip(lengths).map(|((line, _, look), seconds)| {
+        at_s += seconds;
+        Sample { seconds, at_s: Some(at_s), line: *line, values: Figures::of(figures(look)) }
+    });
+    Some(Recording { tool, samples: samples.collect(), has_times: true, ..Recording::default() })
+}
 
 fn texts<'l>(lines: &'l [Line<'_>]) -> impl Iterator<Item = &'l str> {
     lines.iter().map(|line| &*line.text)
