@@ -409,6 +409,7 @@ mod tests {
             comparable: false,
             saved: None,
             failed: Vec::new(),
+            bereft: 0,
         };
         let of = |columns: &[Column]| {
             let Heads { common, own } = Heads::of(columns);

@@ -131,6 +131,12 @@ impl Looks {
             let all = processes.all.iter().filter(|process| process.rss_kib > 0.0);
             signs.processes = largest_first(all.map(|process| (process.name.clone(), kib(process.rss_kib))));
         }
+        // `ps` puts the names of threads of the kernel in brackets.
+        let is_kswapd = |name: &str| {
+            name.trim_matches(['[', ']']).strip_prefix("kswapd").is_some_and(|node| node.parse::<u32>().is_ok())
+        };
+        let shown = self.processes.iter().flat_map(|look| &look.all).filter(|process| is_kswapd(&process.name));
+        signs.kswapd_shown_percent = shown.filter_map(|process| process.cpu_percent).reduce(f64::max);
         signs.log = self.log.clone().map(Arc::new);
         signs.settings = self.settings();
         signs
@@ -689,6 +695,23 @@ mod tests {
             "{}",
             finding.sentence
         );
+    }
+
+    #[test]
+    fn a_kswapd_that_is_busy_in_a_list_of_processes_is_found() {
+        let top = |cpu: &str| {
+            let text = format!(
+                "MiB Mem :  15885.0 total,   4301.2 free,   6550.1 used,   5033.7 buff/cache\n\n    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n     98 root      20   0       0      0      0 R  {cpu}   0.0 6000:00.00 kswapd0\n"
+            );
+            looks(vec![Told::Processes(Processes::of(&text))]).signs(None)
+        };
+        let busy = top("99.9");
+        let finding = Diagnosis::of(&busy).findings.into_iter().find(|it| it.cause == "kswapd-awake").unwrap();
+        assert!(
+            finding.sentence.contains("100 % of a CPU") && finding.sentence.contains("(27 %) of memory are free"),
+            "{finding:?}"
+        );
+        assert_eq!(causes(&top("1.0")), [""; 0]);
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn complement(patient: &mut Patient, moment: Signs) {
     signs.out_of_memory = signs.out_of_memory.take().or(moment.out_of_memory);
     signs.slabs = moment.slabs;
     signs.processes = moment.processes;
+    signs.kswapd_shown_percent = moment.kswapd_shown_percent;
     signs.log = moment.log;
     signs.settings.extend(moment.settings);
     signs.assumed.extend(moment.assumed);

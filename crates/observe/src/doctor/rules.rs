@@ -319,7 +319,7 @@ pub type Brings = fn(&Signs) -> bool;
 /// Rules that are asked only if the input has the signs that they need, such as those of a process, a kernel log, disks
 /// or bounds of cgroups. Each rule comes with a function that tests whether the input has its signs. If it does not,
 /// the report does not list the rule among those that could not be asked.
-pub const OF_SOURCE: [(Brings, Ask); 14] = [
+pub const OF_SOURCE: [(Brings, Ask); 15] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
     (|signs| signs.log.is_some(), kernel_log::stood_still),
@@ -334,6 +334,7 @@ pub const OF_SOURCE: [(Brings, Ask); 14] = [
     (group_bounds::are_known, group_bounds::held_at_high),
     (group_bounds::are_known, group_bounds::protection_broken),
     (memory_use::is_alone, memory_use::largest),
+    (|signs| signs.kswapd_shown_percent.is_some(), kswapd_shown),
 ];
 
 fn seconds(signs: &Signs) -> f64 {
@@ -425,6 +426,30 @@ fn kswapd_awake(signs: &Signs) -> Said {
             ),
         )
     }))
+}
+
+/// Finds a kswapd that takes much of a CPU by the list of processes, where no counter tells what it does.
+fn kswapd_shown(signs: &Signs) -> Said {
+    let cpu = need(signs.kswapd_shown_percent, "kswapd in top or ps")?;
+    let counters = signs.kswapd.scanned.is_some() && signs.elapsed_s.is_some();
+    if cpu < KSWAPD_CPU_MIN || counters {
+        return Ok(None);
+    }
+    let free = match (signs.free_share(), signs.usage.as_ref().and_then(|usage| usage.last.free)) {
+        (Some(share), Some(free)) if share >= FREE_MUCH => format!(
+            " {:.0} MiB ({share:.0} %) of memory are free meanwhile: it works for one zone or node, or for large blocks, or in vain.",
+            mib(free)
+        ),
+        (Some(share), _) => format!(" {share:.0} % of memory are free."),
+        (None, _) => String::new(),
+    };
+    let sentence = format!(
+        "kswapd takes {cpu:.0} % of a CPU, by the list of processes.{free} Whether it frees pages, two copies of /proc/vmstat tell."
+    );
+    let rule = format!(
+        "top or ps shows a kswapd with at least {KSWAPD_CPU_MIN} % of a CPU, and no counters of reclaim are given"
+    );
+    Ok(ill("kswapd-awake", sentence, vec![figure("CPU of kswapd", cpu, "% of a CPU")], rule))
 }
 
 /// Finds tasks that reclaim memory themselves, and how long they spend on it.

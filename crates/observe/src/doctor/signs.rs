@@ -334,6 +334,8 @@ pub struct Signs {
     pub slabs: Vec<(String, f64)>,
     /// Processes, each with its resident memory in pages, the largest first; empty if unknown.
     pub processes: Vec<(String, f64)>,
+    /// The largest share of a CPU that a kswapd takes, percent, as `top` or `ps` shows it; none if it is not shown.
+    pub kswapd_shown_percent: Option<f64>,
     /// True if the counters are totals since boot, or since a cgroup was made, and not growth between two readings.
     pub is_since_start: bool,
     /// Assumptions, in words, about facts that the input does not state.
@@ -400,6 +402,7 @@ impl Signs {
             log,
             slabs,
             processes,
+            kswapd_shown_percent,
             is_since_start,
             assumed,
             missing,
@@ -506,6 +509,7 @@ impl Signs {
                 now.clone_from(later);
             }
         }
+        self.kswapd_shown_percent = kswapd_shown_percent.or(self.kswapd_shown_percent);
         self.is_since_start &= is_since_start;
         for (now, later) in [(&mut self.assumed, assumed), (&mut self.missing, missing)] {
             let new: Vec<String> = later.iter().filter(|it| !now.contains(it)).cloned().collect();

@@ -65,6 +65,7 @@ fn sound() -> Signs {
         log: None,
         slabs: Vec::new(),
         processes: Vec::new(),
+        kswapd_shown_percent: None,
         is_since_start: false,
         assumed: Vec::new(),
         missing: Vec::new(),
