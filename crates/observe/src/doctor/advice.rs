@@ -665,6 +665,39 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         ],
     ),
     (
+        &["below-marks"],
+        &[
+            Look("grep -E 'zone|pages free|min|low|high ' /proc/zoneinfo", "whether it stays so a second later"),
+            Look("highwater stat --every 1 --seconds 30", "whether kswapd and tasks reclaim meanwhile"),
+        ],
+    ),
+    (
+        &["memory-in-pieces"],
+        &[
+            Look("cat /proc/pagetypeinfo", "which kinds of pages lie between the free ones"),
+            Set(
+                "vm.compaction_proactiveness",
+                "20 to 50",
+                "kcompactd joins free pages before they are wanted (5.9 on)",
+            ),
+            Simulate(
+                "run highalloc --kernel 6.18-classic --scale 1/64",
+                "requests for large blocks in memory that is in pieces",
+            ),
+        ],
+    ),
+    (
+        &["stood-still"],
+        &[
+            Look("highwater stat --every 1 --seconds 30", "what is scanned and read back while tasks wait"),
+            Look("iostat -x 1", "whether the disk of swap or files is what they wait for"),
+            Simulate(
+                "explain stall anon --kernel 6.18-classic --scale 1/64",
+                "for what each task stood still, and on whom it waited",
+            ),
+        ],
+    ),
+    (
         &["kswapd-awake"],
         &[
             Look("grep -E 'zone|pages free|min|low|high ' /proc/zoneinfo", "for which zone it is awake"),
