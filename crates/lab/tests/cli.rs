@@ -1241,6 +1241,18 @@ fn a_run_whose_tasks_were_killed_in_part_is_not_compared() {
 }
 
 #[test]
+fn a_column_that_cannot_begin_costs_only_itself() {
+    let set = ["--set", "machine.disk.swap_slots=0,131071", "--scale", "1/64"];
+    let text = highwater(&[&["compare", "anon", "--kernels", "6.18-classic"][..], &set].concat());
+    let (told, out) = (String::from_utf8_lossy(&text.stderr), String::from_utf8_lossy(&text.stdout));
+    assert_eq!(text.status.code(), Some(1), "{told}");
+    assert!(told.contains("pages of regions do not fit") && told.contains("  replay: highwater run anon"), "{told}");
+    assert!(out.contains("failed (1 of 1)") && out.contains("machine.disk.swap_slots = 131071 has "), "{out}");
+    let none = ["compare", "anon", "--kernels", "6.18-classic", "--set", "machine.disk.swap_slots=0"];
+    assert!(message(2, &none).contains("pages of regions do not fit"));
+}
+
+#[test]
 fn settings_without_effect_columns_that_are_the_same_and_runs_without_reclaim_are_told() {
     let small = ["--scale", "1/64", "--set", "params.operations=200", "--set", "params.file_percent=20"];
     let compare = ["compare", "randread", "--kernels", "6.18-classic", "--set", "multigen.tiers=2,4"];

@@ -7,6 +7,7 @@ mod notes;
 mod run;
 mod sets;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -111,6 +112,8 @@ pub struct Plan {
     store: Option<Store>,
     /// Lines of text for the report, one for each requested ground on which nothing is run, with the reason.
     skipped: Vec<String>,
+    /// The columns whose runs cannot begin, such as one with too little swap, each with the reason.
+    unable: BTreeMap<usize, Failure>,
     /// Lines to show below the report, after the lines about the grounds in `skipped`.
     notes: Vec<String>,
 }
@@ -319,13 +322,16 @@ impl Plan {
             // A missing folder is an error of the user, not something that the computer lacks.
             return Err(Error { place: None, message: format!("--dir {}: there is no such folder", folder.display()) });
         }
-        let (mut subjects, mut left_out) = (Vec::new(), Vec::new());
+        let (mut subjects, mut left_out, mut unable) = (Vec::new(), Vec::new(), BTreeMap::new());
         for &ground in grounds {
             let of_ground = subjects_of(ground, &request.place, kernels, setups);
             let memory_bytes = page_bytes(of_ground[0].job(&plain, request.seed).memory_pages());
             let missing = grounds::ready(ground, &request.place, memory_bytes).map_err(Failure);
-            match missing.and_then(|()| check_all(&of_ground, &plain, request.seed, workload, grounds)) {
-                Ok(()) => subjects.extend(of_ground),
+            match missing.and_then(|()| check_all(&of_ground, &plain, request.seed, workload)) {
+                Ok(faults) => {
+                    unable.extend(faults.into_iter().map(|(n, why)| (subjects.len() + n, why)));
+                    subjects.extend(of_ground);
+                }
                 Err(Failure(message)) if grounds.len() == 1 => return Err(Error { place: None, message }),
                 Err(Failure(why)) => left_out.push((ground, why)),
             }
@@ -376,6 +382,7 @@ impl Plan {
             runs,
             store: None,
             skipped,
+            unable,
             notes,
         };
         let store = match &request.store {
@@ -470,25 +477,28 @@ impl Plan {
     }
 }
 
-/// Checks the jobs on one ground, one for each of its columns, before any job runs.
+/// Checks the jobs on one ground, one for each of its columns, before any job runs. Returns the columns that cannot run,
+/// by their number on this ground, each with the reason: they fail, and others run.
 ///
 /// # Errors
-/// When a job is faulty. The error is the first fault. It names the column of the faulty job, unless the jobs
-/// of all columns are faulty.
+/// When no job can run, or when the value that `--set` gives to a parameter is at fault. The error is the first fault.
 fn check_all(
     subjects: &[Subject<'_>],
     plain: &Job,
     seed: u64,
     workload: &dyn Runnable,
-    grounds: &[Ground],
-) -> Result<(), Failure> {
-    let wrong = subjects.iter().filter_map(|subject| Some((subject, workload.check(&subject.job(plain, seed)).err()?)));
-    let wrong: Vec<_> = wrong.collect();
-    let Some((subject, Failure(why))) = wrong.first() else { return Ok(()) };
-    let told = subject.setup.told(why);
-    // A message that names the changed parameter needs no name of its column, which repeats the change.
-    let is_of_all = wrong.len() == subjects.len() || told != *why;
-    Err(Failure(if is_of_all { told } else { format!("{}: {told}", column(subject, grounds).id) }))
+) -> Result<Vec<(usize, Failure)>, Failure> {
+    let mut faults = Vec::new();
+    for (n, subject) in subjects.iter().enumerate() {
+        if let Err(Failure(why)) = workload.check(&subject.job(plain, seed)) {
+            let told = subject.setup.told(&why);
+            if told != why {
+                return Err(Failure(told));
+            }
+            faults.push((n, Failure(why)));
+        }
+    }
+    if faults.len() == subjects.len() && !faults.is_empty() { Err(faults.swap_remove(0).1) } else { Ok(faults) }
 }
 
 /// Returns a subject for each column whose runs take place on `ground`. There is one column for each combination of a

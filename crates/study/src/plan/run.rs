@@ -97,6 +97,9 @@ impl Plan {
     }
 
     fn carry_out(&self, run: &Run, progress: &Progress) -> Result<Outcome, Failure> {
+        if let Some(failure) = self.unable.get(&run.column) {
+            return Err(failure.clone());
+        }
         grounds::carry_out(self.workload, &run.job(), &run.order, &self.place, progress)
     }
 
