@@ -690,11 +690,13 @@ mod tests {
         let wrong = Request { set: sets.to_vec(), ..request };
         let error = Plan::new(&wrong, grounds::find).map(drop).unwrap_err().to_string();
         assert!(error.starts_with("--set params.sweeps=3: unknown key `sweeps`"), "{error}");
-        // The second column's region does not fit into memory.
+        // The second column's region does not fit into memory: it fails alone.
         let sets = vec![set("params.region_percent", &["150", "900"])];
         let wrong = Request { experiment: "anon".into(), set: sets, ..Request::default() };
-        let error = Plan::new(&wrong, grounds::find).map(drop).unwrap_err().to_string();
-        assert!(error.contains("+params.region_percent=900: machine `") && error.contains("do not fit"), "{error}");
+        let plan = Plan::new(&wrong, grounds::find).unwrap();
+        assert_eq!((plan.unable.len(), plan.count()), (2, 4), "with each of two kernels");
+        let is_told = |Failure(why): &Failure| why.starts_with("machine `") && why.contains("do not fit");
+        assert!(plan.unable.values().all(is_told), "{:?}", plan.unable);
     }
 
     #[test]
