@@ -277,13 +277,7 @@ impl<M: Machine> Reclaim<M> {
                     self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Pageout => {
-                    self.count_at_write(pages, counts);
-                    self.remove_waiting(&mut list.removals);
-                    let before = counts.written;
-                    if let Some(outcome) = self.pageout(task, frame, control, counts, &mut list.owners) {
-                        let is_written = counts.written > before;
-                        control.met.written += pages * u64::from(is_written);
-                        control.met.dirty += pages * u64::from(!is_written);
+                    if let Some(outcome) = self.write_out(task, frame, pages, control, counts, list) {
                         return outcome;
                     }
                     seen.is_dirty = false;
@@ -300,6 +294,27 @@ impl<M: Machine> Reclaim<M> {
                 Fate::Remove => return self.remove_from_owner(frame, seen.is_file, control, list),
             }
         }
+    }
+
+    /// Writes a locked page of `pages` pages, and counts it as met dirty, or as met while it is written. Returns the work
+    /// that remains for the page; none if the page is clean now and its next step is to be decided.
+    fn write_out(
+        &self,
+        task: &mut Task,
+        frame: FrameNumber,
+        pages: u64,
+        control: &mut ScanControl,
+        counts: &mut ListCounts,
+        list: &mut PageList<M>,
+    ) -> Option<Outcome> {
+        self.count_at_write(pages, counts);
+        self.remove_waiting(&mut list.removals);
+        let before = counts.written;
+        let outcome = self.pageout(task, frame, control, counts, &mut list.owners)?;
+        let is_written = counts.written > before;
+        control.met.written += pages * u64::from(is_written);
+        control.met.dirty += pages * u64::from(!is_written);
+        Some(outcome)
     }
 
     /// Returns the facts on which reclaim decides its first step with a page, such as unmapping or writing it. They are
