@@ -27,6 +27,7 @@ pub const ALL: &[&Format] = &[
     &collectl::TEXT,
     &looks::formats::KERNEL_LOG,
     &looks::formats::MEMINFO,
+    &looks::formats::NUMASTAT,
     &looks::formats::VMSTAT_FILE,
     &looks::formats::ZONEINFO,
     &looks::formats::PAGETYPEINFO,

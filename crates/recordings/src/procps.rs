@@ -305,7 +305,7 @@ pub(super) fn clock_of(words: &[&str]) -> Option<f64> {
 }
 
 /// Returns whether a line is one of those that OSWatcher and ExaWatcher write into their archives before the figures.
-fn is_of_archive(words: &[&str]) -> bool {
+pub(super) fn is_of_archive(words: &[&str]) -> bool {
     const NAMES: [&str; 5] = ["zzz", "SNAP_INTERVAL", "CPU_CORES", "VCPUS", "OSWBB_ARCHIVE_DEST"];
     match words {
         [first, ..] if NAMES.contains(first) => true,
@@ -335,6 +335,9 @@ struct Reader {
     average: Option<Figures>,
     /// The time of the previous line of figures, s.
     earlier: Option<f64>,
+    /// Difference between the clock of the archive and the times in its lines of figures, s: several hours if `vmstat -t`
+    /// ran in another time zone.
+    shift_s: f64,
     /// Line number of the previous line of figures.
     last: Option<usize>,
     /// Distance between lines of figures: 1, or 2 if an empty line follows each.
@@ -378,12 +381,17 @@ impl Reader {
     fn row(&mut self, row: &Row<'_, '_>, file: &str, number: usize) -> Result<(), Wrong> {
         let values = under(&self.heading.numbers, row.figures, file, number - 1)?;
         let told = row.at_s();
+        // The line with the time above the figures counts where both are known.
+        if let (Some(told), Some((clock, 0))) = (told, self.clock) {
+            self.shift_s = shift(told, clock);
+        }
+        let told = told.map(|told| (told + self.shift_s).rem_euclid(DAY_S));
         let seconds = self.earlier.zip(told).and_then(|(earlier, now)| since(earlier, now)).filter(|time| *time > 0.0);
-        let at_s = told.or_else(|| {
-            let (clock, lines) = self.clock.as_mut()?;
+        let by_clock = self.clock.as_mut().map(|(clock, lines)| {
             *lines += 1;
-            Some(*clock + f64::from(*lines - 1) * self.every_s)
+            *clock + f64::from(*lines - 1) * self.every_s
         });
+        let at_s = told.or(by_clock);
         if let Some(last) = self.last {
             self.spacing = number - last;
         }
@@ -403,6 +411,17 @@ impl Reader {
         self.samples.push(Sample { seconds: seconds.unwrap_or(self.every_s), at_s, line: number, values });
         Ok(())
     }
+}
+
+const DAY_S: f64 = 86_400.0;
+
+/// Smallest difference between two clocks, s, that is one between time zones: all are multiples of a quarter of an hour.
+const ZONE_S: f64 = 900.0;
+
+/// Returns the difference between the time zones of a line's own time and of the time above it, s. A difference of less
+/// than half the smallest one between zones is time that has passed.
+fn shift(told: f64, clock: f64) -> f64 {
+    ((clock - told) / ZONE_S).round() * ZONE_S
 }
 
 /// Returns whether the rates and shares in `figures` are nearly equal to those of the average since boot.

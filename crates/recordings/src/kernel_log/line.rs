@@ -2,7 +2,8 @@
 //!
 //! `dmesg` prints `[ 1201.402113] ` before a message. With `-T` it prints `[Thu Nov 26 10:00:00 2026] `, and with `-x`
 //! it adds `kern  :warn  : ` at the start. The console prints `<4>`. syslog and journalctl write a time, a host and
-//! `kernel: `. Kernels with `PRINTK_CALLER` add the task after the time, `[  T801] `.
+//! `kernel: `. Kernels with `PRINTK_CALLER` add the task after the time, `[  T801] `. Programs of Kubernetes, such as
+//! kubelet, quote the kernel behind `I0102 15:04:05.000000    1234 file.go:123] `, which syslog may prefix, too.
 
 /// A line of a kernel log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,9 @@ fn strip(line: &str) -> (Option<&str>, &str) {
             (None, after)
         } else if let Some((stamp, after)) = bracket(rest) {
             (stamp, after)
-        } else if let Some((before, after)) = logger(rest, at.is_some()) {
+        } else if let Some((stamp, after)) = klog(rest) {
+            (Some(stamp), after)
+        } else if let Some((before, after)) = logger(rest, at.is_some()).or_else(|| program(rest)) {
             (time_of(before), after)
         } else if let Some((stamp, after)) = rest.split_once(' ').filter(|(word, _)| is_iso_time(word)) {
             (Some(stamp), after)
@@ -103,6 +106,29 @@ fn logger(text: &str, has_time: bool) -> Option<(&str, &str)> {
     (is_one && !before.contains(['=', '(', '<'])).then_some((before.trim_end(), after))
 }
 
+/// Splits a line of a program of Kubernetes into its time and its message: `I0102 15:04:05.000000    1234 file.go:123] `
+/// begins with the severity, the month and the day. Returns none for any other line.
+fn klog(text: &str) -> Option<(&str, &str)> {
+    let (head, after) = text.split_once("] ")?;
+    let words: Vec<&str> = head.split_whitespace().collect();
+    let [day, time, _, place] = words[..] else { return None };
+    let digits = day.strip_prefix(['I', 'W', 'E', 'F']).filter(|digits| digits.len() == 4)?;
+    let is_it = digits.bytes().all(|byte| byte.is_ascii_digit()) && time.contains(':') && place.contains(".go:");
+    let end = head.find(time)? + time.len();
+    is_it.then(|| (&text[..end], after))
+}
+
+/// Splits a line that syslog or journalctl wrote for a program behind the program's name and number, such as
+/// `Nov 26 10:00:00 host kubelet[812]: `. Returns none for any other line.
+fn program(text: &str) -> Option<(&str, &str)> {
+    let at = text.find("]: ")?;
+    let before = &text[..at];
+    let (head, number) = before.rsplit_once('[')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let is_prefix = head.split_whitespace().count() <= WORDS_BEFORE_MAX && !head.contains(['=', '(', '<']);
+    (is_number && is_prefix && time_of(before).is_some()).then(|| (before, &text[at + "]: ".len()..]))
+}
+
 /// Returns whether a word is a time in the form of `dmesg --time-format iso`, which has no bracket.
 fn is_iso_time(word: &str) -> bool {
     let bytes = word.as_bytes();
@@ -155,6 +181,9 @@ mod tests {
             ("2026-11-26 10:00:00 host kernel: ", Some("2026-11-26 10:00:00")),
             ("Thu Nov 26 10:00:00 2026 kern.warn kernel: [ 1201.4] ", Some("Thu Nov 26 10:00:00")),
             ("[ 1201.402113] host kernel: ", Some("1201.402113")),
+            ("I0102 15:04:05.000000    1234 kmsg.go:123] ", Some("I0102 15:04:05.000000")),
+            ("Nov 26 10:00:00 host kubelet[812]: W1126 10:00:00.123456  812 oom.go:7] ", Some("Nov 26 10:00:00")),
+            ("2026-11-26T10:00:00+0000 host node-problem-detector[8]: ", Some("2026-11-26T10:00:00+0000")),
             ("kernel: ", None),
         ] {
             let line = format!("{before}{said}");

@@ -17,6 +17,7 @@ pub mod samples;
 use gfp::{Gfp, ZoneKind};
 use killers::{Eviction, Killers};
 use line::{Line, lines};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The numbers of a report in the log, each by the name that the kernel printed for it.
@@ -348,9 +349,54 @@ pub fn read(text: &str) -> Log {
 #[must_use]
 pub fn read_lines<'a>(numbered: impl IntoIterator<Item = (usize, &'a str)>) -> Log {
     let mut reader = Reader::default();
-    lines(numbered).for_each(|line| reader.line(line));
+    let joined = unwrapped(numbered.into_iter().collect());
+    lines(joined.iter().map(|(number, text)| (*number, &**text))).for_each(|line| reader.line(line));
     reader.end_report();
     reader.log
+}
+
+/// Largest width of a text that a mail program or a terminal may have wrapped, characters. Lines about zones are much
+/// longer.
+const WRAPPED_MAX: usize = 100;
+
+/// Smallest width of a wrapped line and the word that did not fit, characters. Mail programs wrap at 60 and more, but the
+/// spaces of a table at the end of the line are gone.
+const WRAPPED_MIN: usize = 48;
+
+/// Joins lines that a mail program or a terminal wrapped. If many lines begin with a time, a line without one
+/// continues the line above, provided that its first word did not fit there. In a log without times, only a line that ends
+/// within the name of a killed process is joined with the next.
+fn unwrapped(numbered: Vec<(usize, &str)>) -> Vec<(usize, Cow<'_, str>)> {
+    // A long word is not wrapped, so it does not count.
+    let longest = |line: &str| line.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+    let width = |line: &str| line.trim_end().chars().count() - longest(line);
+    let is_narrow = numbered.iter().all(|(_, line)| width(line) <= WRAPPED_MAX);
+    let timed = numbered.iter().filter(|(_, line)| line::has_time(line)).count();
+    let is_timed = timed * 5 > numbered.iter().filter(|(_, line)| !line.trim().is_empty()).count();
+    let mut joined: Vec<(usize, Cow<'_, str>)> = Vec::new();
+    // Number and width of the last line that was read.
+    let mut before = (0, 0);
+    for (number, line) in numbered {
+        let first = line.split_whitespace().next().map_or(0, |word| word.chars().count());
+        let is_next = number == before.0 + 1 && first > 0 && !line::has_time(line);
+        let did_not_fit = is_narrow && before.1 + 1 + first > WRAPPED_MIN;
+        before = (number, line.trim_end().chars().count());
+        match joined.last_mut().filter(|_| is_next) {
+            Some((_, last)) if (is_timed && line::has_time(last) && did_not_fit) || is_within_name(last) => {
+                // A bracket, and the name behind it, are one word.
+                let gap = if last.trim_end().ends_with('(') { "" } else { " " };
+                *last = Cow::Owned(format!("{}{gap}{}", last.trim_end(), line.trim_start()));
+            }
+            _ => joined.push((number, Cow::Borrowed(line))),
+        }
+    }
+    joined
+}
+
+/// Returns whether a line ends before the name of the process that it reports as killed has ended.
+fn is_within_name(line: &str) -> bool {
+    let killed = ["Killed process ", "Kill process "].iter().find_map(|it| Some(line.split_once(it)?.1));
+    killed.is_some_and(|rest| first_number(rest).is_some() && !rest.contains(')'))
 }
 
 #[derive(Default)]
@@ -537,15 +583,18 @@ impl Reader {
     /// memory: Killed process 12 (a) total-vm:…`.
     fn tells_of_kill(&mut self, line: Line<'_>) -> bool {
         let text = line.text;
-        let says_cgroup = text.starts_with("Memory cgroup out of memory");
+        let says_cgroup = text.contains("Memory cgroup out of memory: Kill");
         let Some(rest) = ["Killed process ", "Kill process "].iter().find_map(|it| Some(text.split_once(it)?.1)) else {
             return false;
         };
-        let is_it = text.starts_with("Kill") || says_cgroup || text.starts_with("Out of memory");
+        // Kubernetes quotes the kernel behind words of its own.
+        let is_it = text.starts_with("Kill") || says_cgroup || text.contains("Out of memory: Kill");
         let Some(pid) = first_number(rest).filter(|_| is_it) else { return false };
         let name = rest.split_once('(').and_then(|(_, rest)| Some(name_in_parentheses(rest)?.to_owned()));
         let sizes = rest.split_once(')').map_or("", |(_, sizes)| sizes).split([',', ' ']).filter_map(sized);
         let kib: Numbers = sizes.map(|(name, kib)| (name.to_owned(), kib)).collect();
+        let listed = self.report.iter().flat_map(|report| &report.tasks).find(|task| task.pid == pid);
+        let name = name.or_else(|| listed.map(|task| task.name.clone()));
         let is_of_cgroup = says_cgroup || self.report.as_ref().is_some_and(|report| report.cgroup.is_some());
         let kills = match &mut self.report {
             Some(report) if matches!(report.kind, Kind::OutOfMemory | Kind::Shown) => {

@@ -198,3 +198,60 @@ fn spoilt_numbers_and_tables_are_left_out() {
         }
     }
 }
+
+#[test]
+fn a_report_that_a_mail_program_wrapped_is_read_as_before() {
+    // Wraps each line at a word, as mail programs do.
+    let wrap = |line: &str, width: usize| {
+        let mut lines = vec![String::new()];
+        for word in line.split_inclusive(' ') {
+            if lines.last().unwrap().len() + word.trim_end().len() > width && !lines.last().unwrap().trim().is_empty() {
+                lines.push(String::new());
+            }
+            lines.last_mut().unwrap().push_str(word);
+        }
+        lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
+    };
+    let expected = only(NEW);
+    for width in [60, 72, 78] {
+        let text = NEW.lines().map(|line| wrap(line, width)).collect::<Vec<_>>().join("\n");
+        let found = only(&text);
+        assert_eq!((&found.task, &found.counters, &found.zones), (&expected.task, &expected.counters, &expected.zones));
+        assert_eq!((&found.tasks, &found.constraint), (&expected.tasks, &expected.constraint), "{width}");
+        assert_eq!((&found.kills[0].name, &found.kills[0].kib), (&expected.kills[0].name, &expected.kills[0].kib));
+    }
+}
+
+#[test]
+fn a_name_that_is_cut_is_joined_or_unknown_and_never_made_up() {
+    let kill = |text: &str| read(text).kills.remove(0);
+    let told = |text: &str| (kill(text).pid, kill(text).name, kill(text).rss_kib());
+    let sizes = "total-vm:9kB, anon-rss:4kB, file-rss:0kB";
+    let whole = (1234, "Web Content".to_owned(), Some(4));
+    assert_eq!(told(&format!("Out of memory: Killed process 1234 (Web\nContent) {sizes}\n")), whole);
+    assert_eq!(told(&format!("[ 1.000001] Out of memory: Killed process 1234 (\nWeb Content) {sizes}\n")), whole);
+    assert_eq!(told("[ 1.000001] Out of memory: Killed process 1234 (We\n\nThanks!\n"), (1234, String::new(), None));
+    assert_eq!(told("Out of memory: Killed process 1234 (\n"), (1234, String::new(), None));
+}
+
+#[test]
+fn lines_that_kubernetes_quotes_are_those_of_the_kernel() {
+    let said = "Memory cgroup out of memory: Killed process 4711 (java) total-vm:9kB, anon-rss:4kB";
+    for before in [
+        "I0102 15:04:05.000000    1234 log_monitor.go:160] ",
+        "E0102 15:04:05.000000    1234 manager.go:9] \"",
+        "Nov 26 10:00:00 node1 kubelet[812]: I1126 10:00:00.123456     812 kmsg.go:123] ",
+        "Nov 26 10:00:00 node1 node-problem-detector[8]: ",
+        "Warning  OOMKilling  3m  kernel-monitor, node1  ",
+        "I0102 15:04:05.000000    1 log_monitor.go:160] New status generated: Message:",
+    ] {
+        let line = format!("{before}{said}\n");
+        assert!(tells(&line));
+        let kill = read(&line).kills.remove(0);
+        assert_eq!(
+            (kill.pid, &*kill.name, kill.rss_kib(), kill.is_of_cgroup),
+            (4711, "java", Some(4), true),
+            "{before}"
+        );
+    }
+}

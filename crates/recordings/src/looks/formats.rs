@@ -1,9 +1,9 @@
 //! The formats of texts that describe one moment, such as `/proc/meminfo`. Each is an entry of the table of formats.
 
 use super::{
-    Buddyinfo, CgroupFiles, Free, Look, Meminfo, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls,
-    Told, Took, VmstatFile, Zoneinfo, all, buddyinfo, cgroup_files, free, meminfo, pressure, processes, slabs, swaps,
-    sysctls, vmstat_file, zoneinfo,
+    Buddyinfo, CgroupFiles, Free, Look, Meminfo, Numastat, Pagetypeinfo, Pressure, Processes, Resource, Slabs, Swaps,
+    Sysctls, Told, Took, VmstatFile, Zoneinfo, all, buddyinfo, cgroup_files, free, meminfo, numastat, pressure,
+    processes, slabs, swaps, sysctls, vmstat_file, zoneinfo,
 };
 use crate::format::{self, Format, Recording};
 use crate::text::{Block, LeftOut, Line};
@@ -14,7 +14,15 @@ use kit::wrong::Wrong;
 pub const KERNEL_LOG: Format = Format {
     name: "the kernel log (dmesg, journalctl -k)",
     how: "a line of a report of memory, such as `invoked oom-killer` or `page allocation failure`",
-    begins: |lines| kernel_log::tells(&lines[0].text),
+    begins: |lines| {
+        // A mail program may have wrapped the first line.
+        let is_wrapped = |next: &Line<'_>| {
+            kernel_log::line::has_time(&lines[0].text)
+                && !kernel_log::tells(&next.text)
+                && kernel_log::tells(&format!("{} {}", lines[0].text.trim_end(), next.text.trim_start()))
+        };
+        kernel_log::tells(&lines[0].text) || lines.get(1).is_some_and(is_wrapped)
+    },
     holds: kernel_log::holds,
     read: |block, _| {
         let log = kernel_log::read_lines(block.lines.iter().map(|line| (line.number, &*line.text)));
@@ -26,9 +34,28 @@ pub const KERNEL_LOG: Format = Format {
 pub const MEMINFO: Format = Format {
     name: "/proc/meminfo",
     how: "a line `MemTotal: N kB`",
-    begins: |lines| meminfo::begins(&lines[0].text),
+    begins: |lines| {
+        let words = |line: &Line<'_>| procps::is_of_archive(&line.words());
+        let first = || lines.iter().filter(|line| !line.is_blank()).find(|line| !words(line));
+        meminfo::begins(&lines[0].text) || words(&lines[0]) && first().is_some_and(|line| meminfo::begins(&line.text))
+    },
     holds: takes::<Meminfo>,
-    read: |block, left_out| read(block, left_out, Told::Meminfo),
+    read: |block, left_out| {
+        let figures = |look: &Meminfo| look.values.iter().map(|(name, kib)| (name.clone(), *kib as f64)).collect();
+        match over_time(block, left_out, COPIES_OF_MEMINFO, &figures) {
+            Some(recording) => Ok(vec![format::Told::Recording(recording)]),
+            None => read(block, left_out, Told::Meminfo),
+        }
+    },
+};
+
+/// The format of `numastat -m`.
+pub const NUMASTAT: Format = Format {
+    name: "numastat -m",
+    how: "a title `Per-node system memory usage`, or a heading `Node 0 Node 1 Total` above `MemTotal`",
+    begins: |lines| numastat::begins(&mut texts(lines)),
+    holds: numastat::holds,
+    read: |block, left_out| read(block, left_out, |look: Numastat| Told::Meminfo(look.meminfo)),
 };
 
 /// The format of `/proc/vmstat`.
@@ -172,28 +199,31 @@ pub const COPIES_OF_VMSTAT: &str = "copies of /proc/vmstat";
 /// The name under which a loop that printed the time and `/proc/pressure/memory` is a recording.
 pub const COPIES_OF_PRESSURE: &str = "copies of /proc/pressure/memory";
 
+/// The name under which a loop or an archive that printed the time and `/proc/meminfo` is a recording.
+pub const COPIES_OF_MEMINFO: &str = "copies of /proc/meminfo";
+
 /// Smallest number of copies of a text, each below a time, that are a recording.
 const COPIES_MIN: usize = 3;
 
 /// Reads the output of a loop such as `while sleep 10; do date; cat /proc/vmstat; done` as a recording: each copy of the
 /// text is a sample, with the figures that the copy has. The first sample has no length. Returns none if the block has
-/// few copies, or if times do not stand above them; no line is then noted as left out. The time above the first copy is
-/// not in the block: the first interval is taken to be as long as the second.
+/// few copies, or if times do not stand above them; no line is then noted as left out. Where the time above the first copy
+/// is not in the block, the first interval is taken to be as long as the second.
 fn over_time<L: Look>(
     block: &Block<'_>,
     left_out: &mut LeftOut,
     tool: &'static str,
     figures: &dyn Fn(&L) -> Vec<(String, f64)>,
 ) -> Option<Recording> {
-    let mut copies: Vec<(usize, Option<f64>, L)> = vec![(first(block), None, L::default())];
+    let mut copies: Vec<(usize, Option<f64>, L)> = Vec::new();
     let (mut clock, mut others) = (None, Vec::new());
     for line in block.lines.iter().filter(|line| !line.is_blank()) {
         if let Some(now) = procps::clock_of(&line.words()) {
             clock = Some(now);
             continue;
         }
-        let (.., look) = copies.last_mut()?;
-        let mut took = if clock.is_some() { Took::Next } else { look.take(&line.text) };
+        let last = copies.last_mut().filter(|_| clock.is_none());
+        let mut took = last.map_or(Took::Next, |(.., look)| look.take(&line.text));
         if took == Took::Next {
             let mut look = L::default();
             took = look.take(&line.text);
@@ -201,7 +231,7 @@ fn over_time<L: Look>(
                 copies.push((line.number, clock.take(), look));
             }
         }
-        if took != Took::Yes {
+        if took != Took::Yes && !procps::is_of_archive(&line.words()) {
             others.push(line);
         }
     }
@@ -210,7 +240,8 @@ fn over_time<L: Look>(
         return None;
     }
     let lengths: Vec<f64> = clocks.windows(2).map(|pair| since(pair[0], pair[1])).collect::<Option<_>>()?;
-    let lengths: Vec<f64> = [0.0, *lengths.first()?].into_iter().chain(lengths).collect();
+    let first = copies[0].1.and_then(|first| since(first, clocks[0])).or(lengths.first().copied())?;
+    let lengths: Vec<f64> = [0.0, first].into_iter().chain(lengths).collect();
     if lengths[1..].iter().any(|seconds| *seconds <= 0.0) {
         return None;
     }

@@ -100,7 +100,7 @@ pub fn of(line: &str) -> Option<Prompt> {
     let told = |what, command: Option<&str>| Some(Prompt { what, command: command.map(str::to_owned) });
     // The heading of `collectl` begins and ends with characters of prompts, and so does the name that `tail` writes
     // above a file of `/proc/sys`.
-    if line.is_empty() || line.starts_with("#<") || line.starts_with("==> /proc/sys/") {
+    if line.is_empty() || line.starts_with("#<") || line.starts_with("==> /proc/sys/") || is_of_trace(line) {
         return None;
     }
     if let Some(rest) = behind_interrupts(line) {
@@ -120,6 +120,14 @@ pub fn of(line: &str) -> Option<Prompt> {
         return told("prompt", Some(command).filter(|command| !command.is_empty()));
     }
     is_bare_command(line).then(|| Prompt { what: "command", command: Some(line.to_owned()) })
+}
+
+/// Returns whether a line is a mark within a call trace of the kernel, such as ` <TASK>` or ` </IRQ>`.
+fn is_of_trace(line: &str) -> bool {
+    const MARKS: [&str; 8] = ["TASK", "IRQ", "NMI", "EOI", "SOFTIRQ", "HARDIRQ", "ENTRY_TRAMPOLINE", "EOE"];
+    let last = line.split_whitespace().last().unwrap_or(line);
+    let mark = last.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+    mark.is_some_and(|mark| MARKS.contains(&mark.trim_start_matches('/')))
 }
 
 /// Returns whether a command line runs a tool.
@@ -268,6 +276,16 @@ fn is_bare_command(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_of_a_call_trace_are_no_prompts() {
+        for line in
+            ["[ 7712.402125]  <TASK>", "[ 7712.402150]  </TASK>", " </TASK>", "Nov 26 10:00:00 h kernel:  <IRQ>"]
+        {
+            assert_eq!(of(line), None, "{line}");
+        }
+        assert!(of("me@host ~>").is_some());
+    }
 
     #[test]
     fn prompts_of_many_shells_are_recognised() {

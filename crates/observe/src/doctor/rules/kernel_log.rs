@@ -157,7 +157,8 @@ fn who_was_killed(alike: &[&Report]) -> String {
         ([], false) => format!("The kernel's killer was called ({place}); whom it killed is not in the log."),
         ([kill], _) => {
             let had = kill.rss_kib().map_or_else(String::new, |kib| format!(", which had {kib} kB in memory"));
-            format!("The kernel killed {} (PID {}){had} ({place}).", kill.name, kill.pid)
+            let name = if kill.name.is_empty() { "a process whose name is not in the text" } else { &kill.name };
+            format!("The kernel killed {name} (PID {}){had} ({place}).", kill.pid)
         }
         (kills, _) => format!("The kernel killed {} ({place}).", names(kills)),
     }
