@@ -74,11 +74,69 @@ enum Advice {
 use Advice::{File, Look, Set, SetTo, Simulate, Where};
 
 /// Returns the steps against the illness `cause`, the most useful first. `signs` are the counters and levels in which a
-/// rule found the illness.
+/// rule found the illness. A command is left out if all that it shows was given.
 #[must_use]
 pub fn next(cause: &str, signs: &Signs) -> Vec<Step> {
     let of_cause = ADVICE.iter().filter(|(causes, _)| causes.contains(&cause));
-    of_cause.flat_map(|(_, advice)| advice.iter()).filter_map(|advice| advice.step(signs)).collect()
+    let steps = of_cause.flat_map(|(_, advice)| advice.iter()).filter_map(|advice| advice.step(signs));
+    steps.filter(|step| !matches!(step, Step::Command { line, .. } if is_given(line, signs))).collect()
+}
+
+/// Files and commands that the commands of next steps read, by the names that [`Signs::given`] uses.
+const SOURCES: [&str; 14] = [
+    "dmesg",
+    "/proc/meminfo",
+    "/proc/vmstat",
+    "/proc/zoneinfo",
+    "/proc/buddyinfo",
+    "/proc/pagetypeinfo",
+    "/proc/[0-9]",
+    "slabtop",
+    "swapon",
+    "ps -eo rss",
+    "memory.stat",
+    "memory.current",
+    "memory.usage_in_bytes",
+    "memory.pressure",
+];
+
+/// Returns whether all that the command `line` reads was given.
+fn is_given(line: &str, signs: &Signs) -> bool {
+    let mut sources = SOURCES.iter().filter(|source| line.contains(**source)).peekable();
+    sources.peek().is_some() && sources.all(|source| signs.given.contains(source))
+}
+
+/// Puts the process and the cgroup that are examined into a command line, in place of `PID` and `GROUP`. Returns none
+/// if one is unknown although the diagnosis is about a process or a cgroup: then the user need not look for another.
+fn filled(line: &str, signs: &Signs) -> Option<String> {
+    let is_open = signs.group.is_none() && signs.process.is_none();
+    let put = |line: String, place: &str, value: Option<String>| match value {
+        _ if !line.contains(place) => Some(line),
+        Some(value) => Some(line.replace(place, &value)),
+        None => is_open.then_some(line),
+    };
+    let pid = signs.process.as_ref().map(|process| process.pid.to_string());
+    put(line.to_owned(), "PID", pid).and_then(|line| put(line, "GROUP", group_of(signs)))
+}
+
+/// The folder at which the cgroup file system is mounted.
+const MOUNT: &str = "/sys/fs/cgroup";
+
+/// Returns the path, below [`MOUNT`], of the cgroup that next steps are about: the one that is examined, that of the
+/// examined process, or the one that came to its limit most often. Returns none if its path is unknown.
+fn group_of(signs: &Signs) -> Option<String> {
+    let most = || signs.at_limit.iter().flatten().filter(|(_, times)| **times > 0.0).max_by(|a, b| a.1.total_cmp(b.1));
+    let of_process = || signs.process.as_ref()?.folder.as_ref();
+    let folder = signs.group.as_ref().or_else(of_process).or_else(|| most().map(|(name, _)| name))?;
+    let path = folder.strip_prefix(MOUNT).unwrap_or(folder).trim_matches('/');
+    (folder.starts_with('/') && !path.is_empty()).then(|| path.to_owned())
+}
+
+/// Returns a text about a cgroup in which the names of sizes in `memory.stat` are those of version 1.
+fn in_v1(text: &str) -> String {
+    const NAMES: [(&str, &str); 4] =
+        [("`file_dirty`", "`dirty`"), ("`file_writeback`", "`writeback`"), ("`file`", "`cache`"), ("`anon`", "`rss`")];
+    NAMES.iter().fold(text.to_owned(), |text, (name, of_v1)| text.replace(name, of_v1))
 }
 
 impl Advice {
@@ -86,30 +144,27 @@ impl Advice {
     /// advice does not apply to the examined computer or cgroup, or if the setting already has the suggested value.
     fn step(&self, signs: &Signs) -> Option<Step> {
         let set = |name: &'static str, suggested: &str, why: &str| {
-            let name = if is_v1(signs) { name_of_v1(name)? } else { name };
+            let name = if signs.is_v1 { name_of_v1(name)? } else { name };
             let now = signs.settings.get(name).cloned();
-            let (suggested, why) = (suggested.to_owned(), why.to_owned());
+            let told = |text: &str| if signs.is_v1 { in_v1(text) } else { text.to_owned() };
+            let (suggested, why) = (told(suggested), told(why));
             (now.as_ref() != Some(&suggested)).then(|| Step::Setting { name: name.to_owned(), now, suggested, why })
         };
         match *self {
             Set(name, suggested, why) => set(name, suggested, why),
             SetTo(name, value, why) => set(name, &value(signs)?, why),
             Where(helps, advice) => helps(signs).then(|| advice.step(signs))?,
-            Look(line, why) => Some(Step::Command { line: line.to_owned(), why: why.to_owned() }),
+            Look(line, why) => Some(Step::Command { line: filled(line, signs)?, why: why.to_owned() }),
             File(name, why) => {
-                let name = if is_v1(signs) { name_of_v1(name)? } else { name };
-                let folder = signs.group.as_deref().filter(|folder| folder.starts_with('/'));
-                let folder = folder.map_or("/sys/fs/cgroup/GROUP", |it| it.trim_end_matches('/'));
-                Some(Step::Command { line: format!("cat {folder}/{name}"), why: why.to_owned() })
+                let (name, why) = match signs.is_v1 {
+                    true => (name_of_v1(name)?, in_v1(why)),
+                    false => (name, why.to_owned()),
+                };
+                Some(Step::Command { line: filled(&format!("cat {MOUNT}/GROUP/{name}"), signs)?, why })
             }
             Simulate(line, why) => Some(Step::Experiment { line: format!("highwater {line}"), why: why.to_owned() }),
         }
     }
-}
-
-/// Returns whether the signs come from a cgroup of version 1.
-fn is_v1(signs: &Signs) -> bool {
-    signs.settings.contains_key("memory.limit_in_bytes")
 }
 
 /// Returns the name that the cgroup file `name` (of version 2) has in version 1; none if version 1 has no such file. A
@@ -120,7 +175,7 @@ fn name_of_v1(name: &'static str) -> Option<&'static str> {
         "memory.current" => Some("memory.usage_in_bytes"),
         "memory.events" => Some("memory.failcnt"),
         "memory.low" => Some("memory.soft_limit_in_bytes"),
-        "memory.high" | "memory.min" | "memory.pressure" | "memory.swap.max" => None,
+        "memory.high" | "memory.min" | "memory.pressure" | "memory.swap.max" | "cgroup.stat" => None,
         other => Some(other),
     }
 }
@@ -238,6 +293,28 @@ fn is_of_node(signs: &Signs) -> bool {
     rules::is_kswapd_idle(signs) && !is_at_limit(signs)
 }
 
+/// Returns the suggested value of `vm.nr_hugepages`: as many huge pages as shared memory needs beside those that the pool
+/// has, if shared memory is the reason for large page tables.
+fn huge_pages(signs: &Signs) -> Option<String> {
+    let Some(now) =
+        signs.usage.as_ref().map(|usage| &usage.last).filter(|_| rules::memory_use::sharers(signs).is_some())
+    else {
+        return Some("what many processes share, in huge pages".to_owned());
+    };
+    let pages = now.shmem? + now.huge_pool.unwrap_or(0.0);
+    let size = PAGEBLOCK_ORDER.pages() as f64;
+    Some(format!(
+        "{:.0} (huge pages of {:.0} MiB for the shared memory of now)",
+        (pages / size).ceil(),
+        size * PAGE_KIB / 1024.0
+    ))
+}
+
+/// Returns the suggested value of a cgroup's limit in words. Version 1 has no `memory.high`.
+fn more_of_limit(signs: &Signs) -> Option<String> {
+    Some(if signs.is_v1 { "more" } else { "more, or memory.high to a tenth below" }.to_owned())
+}
+
 fn memory_kib(signs: &Signs) -> Option<f64> {
     signs.usage.as_ref()?.total().map(|pages| pages * PAGE_KIB)
 }
@@ -280,6 +357,18 @@ const IN_GROUP: Advice = Simulate(
     "a file that does not fit in a cgroup",
 );
 
+/// The command that shows how many cgroups are gone but still have memory.
+const LEFT_BEHIND: Advice = Where(
+    |signs| !signs.is_v1,
+    &Look("cat /proc/cgroups; find /sys/fs/cgroup -name cgroup.stat | xargs grep nr_dying", "groups left behind"),
+);
+
+/// The command for cgroups of version 1: the kernel counts more of them than have folders if some are left behind.
+const LEFT_BEHIND_V1: Advice = Where(
+    |signs| signs.is_v1,
+    &Look("grep memory /proc/cgroups; find /sys/fs/cgroup/memory -type d | wc -l", "groups left behind"),
+);
+
 /// The experiment that is suggested if the watermarks of the zones are too high.
 const MARKS: Advice = Simulate(
     "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
@@ -307,13 +396,17 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
                     "the kill is of a limit where a cgroup is named",
                 ),
             ),
+            Look("ps -eo rss,pid,comm --sort=-rss | head", "who has most of memory now"),
             Simulate("run exhaust --kernel 6.18-classic --scale 1/64", "programs that want more than memory and swap"),
         ],
     ),
     (
         &["all-wait"],
         &[
-            Where(is_of_computer, &Look("grep -H . /sys/fs/cgroup/*/memory.pressure", "which group waits")),
+            Where(
+                |signs| is_of_computer(signs) && !signs.is_v1,
+                &Look("grep -H . /sys/fs/cgroup/*/memory.pressure", "which group waits"),
+            ),
             Look("highwater stat --every 1 --seconds 30", "what is scanned and read back meanwhile"),
             Where(
                 swaps,
@@ -327,10 +420,7 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         &["direct-reclaim"],
         &[
             Look("grep -E 'allocstall|pgscan_|zone_reclaim' /proc/vmstat", "who reclaims, for which zone"),
-            Where(
-                is_at_limit,
-                &Set("memory.max", "more, or memory.high to a tenth below", "its reclaim is its tasks' own"),
-            ),
+            Where(is_at_limit, &SetTo("memory.max", more_of_limit, "its reclaim is its tasks' own")),
             Where(
                 is_of_node,
                 &Set("vm.zone_reclaim_mode", "0", "tasks take memory of other nodes before they reclaim their own"),
@@ -354,7 +444,10 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         &["anonymous-thrashing"],
         &[
             Look("grep -H VmSwap /proc/[0-9]*/status | sort -k2 -n | tail", "which processes are in swap"),
-            Look("highwater doctor --pid PID", "whether one of them waits, and its group with it"),
+            Where(
+                |signs| signs.process.is_none(),
+                &Look("highwater doctor --pid PID", "whether one of them waits, and its group with it"),
+            ),
             Where(
                 |signs| !rules::fit(signs),
                 &Simulate(
@@ -539,20 +632,26 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
                 "slabtop -o -s c | head -20",
                 "the cache that grows from one hour to the next names the part of the kernel that leaks or keeps",
             ),
-            Look(
-                "cat /proc/cgroups; find /sys/fs/cgroup -name cgroup.stat | xargs grep nr_dying",
-                "groups left behind",
-            ),
+            LEFT_BEHIND,
+            LEFT_BEHIND_V1,
         ],
     ),
     (
         &["page-tables"],
         &[
             Look("grep -H VmPTE /proc/[0-9]*/status | sort -k2 -n | tail", "whose they are"),
-            Set(
+            SetTo(
                 "vm.nr_hugepages",
-                "what many processes share, in huge pages",
-                "with `huge_pages` of PostgreSQL or `use_large_pages` of Oracle they map it by much smaller tables",
+                huge_pages,
+                "with `huge_pages = on` of PostgreSQL or `use_large_pages = only` of Oracle they map it by much smaller tables",
+            ),
+            Where(
+                |signs| rules::memory_use::sharers(signs).is_some(),
+                &Set(
+                    "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+                    "always, or advise for programs that ask by madvise",
+                    "shared memory in huge pages without a pool, for segments that are made after it (4.8 on)",
+                ),
             ),
         ],
     ),
@@ -564,10 +663,7 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         ],
     ),
     (&["kernel-stacks"], &[Look("ps -eo nlwp,pid,comm --sort=-nlwp | head", "who has so many threads")]),
-    (
-        &["percpu-memory"],
-        &[Look("cat /proc/cgroups; find /sys/fs/cgroup -name cgroup.stat | xargs grep nr_dying", "groups left behind")],
-    ),
+    (&["percpu-memory"], &[LEFT_BEHIND, LEFT_BEHIND_V1]),
     (&["shared-memory"], &[Look("df -t tmpfs; ipcs -m", "whose it is")]),
     (&["locked-memory"], &[Look("grep -H VmLck /proc/[0-9]*/status | sort -k2 -n | tail", "whose it is")]),
     (
@@ -747,13 +843,61 @@ mod tests {
     fn a_cgroup_of_version_1_is_told_the_names_of_its_files() {
         let settings = [("memory.limit_in_bytes".to_owned(), "64 MiB".to_owned())].into();
         let group = Some("/sys/fs/cgroup/memory/a".to_owned());
-        let signs = Signs { settings, group, ..Signs::default() };
+        let signs = Signs { settings, group, is_v1: true, ..Signs::default() };
         let shown = |cause: &str| next(cause, &signs).iter().map(Step::show).collect::<Vec<_>>().join("\n");
         for cause in ["cgroup-limit", "group-thrashing"] {
             let shown = shown(cause);
             assert!(shown.contains("set memory.limit_in_bytes (now 64 MiB)"), "{shown}");
             assert!(!["memory.max", "memory.pressure", "--cgroup"].iter().any(|it| shown.contains(it)), "{shown}");
         }
+    }
+
+    #[test]
+    fn the_examined_process_and_group_are_named_and_files_of_version_1_have_their_names() {
+        let process = super::super::signs::Process {
+            pid: 812,
+            folder: Some("/sys/fs/cgroup/memory/docker/a".into()),
+            ..Default::default()
+        };
+        let at_limit = Some([("/memory/docker/a".to_owned(), 3.0)].into());
+        let v1 = Signs { process: Some(process), at_limit, is_v1: true, ..Signs::default() };
+        let of = |cause: &str, signs: &Signs| next(cause, signs).iter().map(Step::show).collect::<Vec<_>>().join("\n");
+        let of_version_2 =
+            ["memory.max", "memory.high", "memory.pressure", "memory.low", "memory.current", "memory.events"];
+        for (causes, _) in ADVICE {
+            for cause in *causes {
+                let told = of(cause, &v1);
+                assert!(!["PID", "GROUP"].iter().any(|place| told.contains(place)), "{cause}: {told}");
+                if !["group-high", "protection-broken"].contains(cause) {
+                    assert!(!of_version_2.iter().any(|file| told.contains(file)), "{cause}: {told}");
+                }
+            }
+        }
+        assert!(of("process-faults", &v1).contains("cat /proc/812/smaps_rollup"));
+        assert!(of("cgroup-limit", &v1).contains("cat /sys/fs/cgroup/memory/docker/a/memory.stat"));
+        assert!(of("cgroup-limit", &v1).contains("doctor --cgroup memory/docker/a"));
+        // Of the whole computer, the group that came to its limit most often is named, if one is known.
+        let computer = Signs { at_limit: v1.at_limit.clone(), ..Signs::default() };
+        assert!(of("cgroup-limit", &computer).contains("cat /sys/fs/cgroup/memory/docker/a/memory.stat"));
+        assert!(of("anonymous-thrashing", &computer).contains("--pid PID"));
+    }
+
+    #[test]
+    fn a_command_whose_output_was_given_is_no_step() {
+        let first = |cause: &str, given: &[&'static str]| {
+            let signs = Signs { given: given.iter().copied().collect(), ..Signs::default() };
+            next(cause, &signs)[0].show()
+        };
+        assert!(first("killed", &[]).starts_with("look at `dmesg"));
+        assert!(first("killed", &["dmesg"]).starts_with("look at `ps -eo rss"), "{}", first("killed", &["dmesg"]));
+        assert!(first("unreclaimable-slab", &["slabtop"]).contains("nr_dying"));
+        // A command that also shows a file that was not given is a step.
+        assert!(first("high-orders-fail", &["/proc/buddyinfo"]).contains("/proc/pagetypeinfo"));
+        let all: Vec<&'static str> = SOURCES.into();
+        assert!(rules::ALL.iter().all(|rule| {
+            let signs = Signs { given: all.iter().copied().collect(), ..Signs::default() };
+            !next(rule.cause, &signs).is_empty()
+        }));
     }
 
     #[test]

@@ -123,6 +123,11 @@ fn bound(text: &str) -> Option<f64> {
     }
 }
 
+/// Returns whether a folder is that of a cgroup of version 1 that has memory values.
+pub(super) fn is_v1(folder: &Path) -> bool {
+    folder.join("memory.usage_in_bytes").exists()
+}
+
 /// Returns the memory limit in the files of one cgroup, bytes, without regard to cgroups above it; none if the cgroup
 /// is unlimited.
 fn limit(folder: &Path) -> Option<u64> {

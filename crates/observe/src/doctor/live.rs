@@ -121,6 +121,8 @@ fn look_at_all(source: &Source, time: Duration, sleep: impl FnMut(Duration) -> b
         after.has_memory().then(|| (name.clone(), signs))
     });
     signs.groups = of_groups.by_ref().collect();
+    signs.is_v1 =
+        groups.keys().any(|name| group::is_v1(&source.path("sys/fs/cgroup").join(name.trim_start_matches('/'))));
     signs.settings = settings;
     Patient { course, ..Patient::new("this computer", signs) }
 }
@@ -143,6 +145,7 @@ fn look_at_group(
             grown.map(|it| BTreeMap::from([(name.clone(), it)])).unwrap_or_default()
         });
         signs.group = Some(folder.display().to_string());
+        signs.is_v1 = group::is_v1(folder);
         signs
     };
     let (before, after, elapsed_s) = watch(
@@ -182,7 +185,13 @@ fn look_at_process(
     let after = group::process(source, pid).map_err(|_| format!("process {pid} ({}) has ended", before.name))?;
     let of = patient.name;
     patient.name = format!("process {pid} ({}) of {of}", after.name);
+    if let Some(folder) = &folder {
+        patient.signs.is_v1 = group::is_v1(folder);
+        patient.signs.settings.extend(group::settings(folder));
+    }
     patient.signs.process = Some(Process {
+        pid,
+        folder: folder.map(|folder| folder.display().to_string()),
         name: format!("{pid} ({})", after.name),
         major_faults: after.major_faults.saturating_sub(before.major_faults) as f64,
         resident: after.resident,

@@ -18,7 +18,7 @@ use recordings::looks::{
     Buddyinfo, CgroupFiles, Free, Meminfo, Pressure, Processes, Resource, Slabs, Swaps, Sysctls, Told, VmstatFile,
     Zoneinfo, zoneinfo,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Texts that each show one computer at a moment, such as copies of `/proc/meminfo`. The texts are sorted by kind.
@@ -88,6 +88,49 @@ impl Looks {
         self.vmstat.len() >= 2 || has_two_of_psi || of_groups()
     }
 
+    /// Returns the largest number of copies that the input has of a file of PSI or of a cgroup; 0 if no file was given
+    /// twice.
+    fn copies(&self) -> usize {
+        if !self.has_two() {
+            return 0;
+        }
+        let kinds = [Resource::Memory, Resource::MemoryOfGroup];
+        let of_psi = kinds.into_iter().map(|of| self.memory_pressure(Some(of)).count());
+        let of_groups = self.groups(Some(1.0)).into_values().map(|looks| looks.len());
+        of_psi.chain(of_groups).max().unwrap_or(0)
+    }
+
+    /// Returns whether the input has files of a cgroup of version 1.
+    fn is_v1(&self) -> bool {
+        const FILES: [&str; 4] =
+            ["memory.usage_in_bytes", "memory.limit_in_bytes", "memory.failcnt", "memory.oom_control"];
+        self.cgroups.iter().any(|look| FILES.iter().any(|file| look.files.contains_key(*file)))
+    }
+
+    /// Returns the names of the files and commands in the input, as next steps name them.
+    fn given(&self) -> BTreeSet<&'static str> {
+        let kinds = [
+            ("/proc/meminfo", self.meminfo.iter().any(|look| look.nodes.is_empty())),
+            ("numastat -m", self.meminfo.iter().any(|look| !look.nodes.is_empty())),
+            ("/proc/vmstat", !self.vmstat.is_empty()),
+            ("/proc/zoneinfo", !self.zoneinfo.is_empty()),
+            ("/proc/buddyinfo", !self.buddyinfo.is_empty()),
+            ("slabtop", !self.slabs.is_empty()),
+            ("swapon", !self.swaps.is_empty()),
+            ("ps -eo rss", self.processes.iter().any(|look| !look.all.is_empty())),
+            ("dmesg", self.log.is_some()),
+        ];
+        let has_file = |file: &&str| {
+            let is_it = |look: &CgroupFiles| {
+                look.files.contains_key(*file) || *file == "memory.pressure" && look.pressure.some.is_some()
+            };
+            self.cgroups.iter().any(is_it)
+        };
+        let files = ["memory.stat", "memory.current", "memory.pressure", "memory.usage_in_bytes"];
+        let kinds = kinds.into_iter().filter_map(|(name, is_given)| is_given.then_some(name));
+        kinds.chain(files.into_iter().filter(has_file)).collect()
+    }
+
     /// Returns the PSI of `resource` in each text that has it. PSI in a text that does not state the resource counts as
     /// that of the computer's memory.
     fn memory_pressure(&self, resource: Option<Resource>) -> impl Iterator<Item = &Pressure> {
@@ -98,7 +141,7 @@ impl Looks {
     /// Returns the signs in all texts. `seconds` is the time between two copies of a text, if known.
     #[must_use]
     pub fn signs(&self, seconds: Option<f64>) -> Signs {
-        let mut signs = self.counters(seconds);
+        let mut signs = Signs { is_v1: self.is_v1(), given: self.given(), ..self.counters(seconds) };
         self.stalls(&mut signs, seconds);
         self.cgroups(&mut signs, seconds);
         if self.is_of_one_group(&signs)
@@ -111,7 +154,8 @@ impl Looks {
             let (settings, assumed) = (self.settings(), signs.assumed);
             let is_mounted = self.cgroups.iter().any(|look| look.path.as_ref().is_some_and(|it| it.starts_with(MOUNT)));
             let folder = if is_mounted { format!("{MOUNT}{name}") } else { name };
-            let group = Signs { group: Some(folder), some_waited_percent, all_waited_percent, ..group };
+            let (is_v1, given) = (signs.is_v1, signs.given);
+            let group = Signs { group: Some(folder), some_waited_percent, all_waited_percent, is_v1, given, ..group };
             return Signs { at_limit, out_of_memory, settings, assumed, ..group };
         }
         signs.zones = self.zones();
@@ -146,7 +190,12 @@ impl Looks {
     /// copy, their values since boot.
     fn counters(&self, seconds: Option<f64>) -> Signs {
         let (Some(VmstatFile(first)), Some(VmstatFile(last))) = (self.vmstat.first(), self.vmstat.last()) else {
-            return Signs { elapsed_s: seconds.filter(|_| self.has_two()), ..Signs::default() };
+            let copies = self.copies();
+            let mut signs = Signs { elapsed_s: over_all(seconds, copies).filter(|_| copies >= 2), ..Signs::default() };
+            if copies >= 2 && seconds.is_none() && self.pressure.len() >= 2 {
+                signs.missing.push("the time between one copy of PSI and the next (--seconds tells it)".to_owned());
+            }
+            return signs;
         };
         if self.vmstat.len() == 1 {
             let uptime_s = self.processes.iter().find_map(|look| look.uptime_s);
@@ -344,13 +393,14 @@ impl Looks {
             return Some(Usage::between(first, last));
         }
         let of_report = || self.log.iter().flat_map(|log| &log.reports).rev().find_map(of_report);
-        let of_free = self.free.last().map(|(look, unit)| of_sizes(&sizes(look, *unit, assumed)));
-        let of_top = || self.processes.iter().rev().find_map(of_top);
+        let of_free = self.free.last().map(|(look, unit)| Usage::at(of_sizes(&sizes(look, *unit, assumed))));
+        let of_top = || self.processes.iter().rev().find_map(of_top).map(Usage::at);
         let of_vmstat = || {
             let total =
                 self.zoneinfo.last().map(|look| look.zones.iter().map(zoneinfo::Zone::managed).sum::<u64>() as f64);
-            let levels = MemoryUse::of_vmstat(&self.vmstat.last()?.0)?;
-            Some(MemoryUse { total, ..levels })
+            let levels =
+                |VmstatFile(levels): &VmstatFile| Some(Arc::new(MemoryUse { total, ..MemoryUse::of_vmstat(levels)? }));
+            Some(Usage::between(&self.vmstat.first().and_then(levels)?, &self.vmstat.last().and_then(levels)?))
         };
         let of_zoneinfo = || {
             let zones = &self.zoneinfo.last()?.zones;
@@ -358,7 +408,8 @@ impl Looks {
             let total = zones.iter().map(zoneinfo::Zone::managed).sum::<u64>() as f64;
             Some(MemoryUse { total: Some(total), free: Some(free), ..MemoryUse::default() })
         };
-        of_free.or_else(of_top).or_else(of_vmstat).or_else(of_report).or_else(of_zoneinfo).map(Usage::at)
+        let of_others = || of_report().or_else(of_zoneinfo).map(Usage::at);
+        of_free.or_else(of_top).or_else(of_vmstat).or_else(of_others)
     }
 
     /// Returns the size of swap and the free part of it, pages. If several texts show swap, returns the values of the
@@ -655,6 +706,57 @@ mod tests {
         let timed = looks(vec![vmstat(3), Told::Processes(Processes::of(top))]).signs(None);
         assert_eq!(timed.elapsed_s, Some(600.0));
         assert!(causes(&timed).contains(&"anonymous-thrashing"));
+    }
+
+    #[test]
+    fn counters_by_kind_of_page_are_work_of_reclaim_since_the_start() {
+        let of = |text: &str| {
+            let signs = looks(vec![Told::Vmstat(VmstatFile::of(text))]).signs(None);
+            let findings = Diagnosis::of(&signs).findings;
+            findings.into_iter().find(|it| it.cause == "since-start").unwrap().sentence
+        };
+        let told = of("pgscan_anon 200\npgscan_file 700\npgsteal_anon 50\npgsteal_file 400\n");
+        assert!(told.contains("reclaim scanned 900 pages and reclaimed 450 pages. When,"), "{told}");
+        assert!(told.contains("a second one some time later"), "{told}");
+        let told = of("pgfault 9\npswpin 0\npswpout 0\n");
+        assert!(told.contains("an unknown number of pages was scanned"), "{told}");
+        assert!(of("pgscan_kswapd 0\npgscan_direct 0\n").contains("reclaim had nothing to do"));
+    }
+
+    #[test]
+    fn the_period_of_copies_of_pressure_is_from_the_first_to_the_last() {
+        let psi = |total: u64| {
+            let text = format!("some avg10=9.00 avg60=0.00 avg300=0.00 total={total}\n");
+            Told::Pressure(Some(Resource::Memory), Pressure::of(&text))
+        };
+        let three = || looks(vec![psi(0), psi(1_000_000), psi(3_000_000)]);
+        let signs = three().signs(Some(10.0));
+        assert_eq!((signs.elapsed_s, signs.some_waited_percent), (Some(20.0), Some(15.0)));
+        let signs = three().signs(None);
+        assert_eq!((signs.elapsed_s, signs.missing.len()), (None, 1));
+        assert!(signs.missing[0].contains("between one copy of PSI and the next"), "{:?}", signs.missing);
+        assert_eq!(looks(vec![psi(0)]).signs(None).missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn marks_in_zoneinfo_beside_two_copies_of_counters_are_found_to_be_too_high() {
+        let zoneinfo = "Node 0, zone   Normal\n  pages free     900000\n        min      16000\n        low      436000\n        \
+                        high     856000\n        managed  4200000\n";
+        let copy = |free: u64, scanned: u64| {
+            let text =
+                format!("nr_free_pages {free}\npgscan_kswapd {scanned}\npgscan_direct 0\npgsteal_kswapd {scanned}\n");
+            Told::Vmstat(VmstatFile::of(&text))
+        };
+        let found = |free: u64, zoneinfo: &str| {
+            let zones = Told::Zoneinfo(Zoneinfo::of(zoneinfo));
+            let sysctls = Told::Sysctls(Sysctls::of("vm.watermark_scale_factor = 1000\n"));
+            let signs = looks(vec![zones, sysctls, copy(free, 0), copy(free + 9000, 90_000)]).signs(Some(10.0));
+            causes(&signs).contains(&"marks-too-high")
+        };
+        assert!(found(480_000, zoneinfo) && found(850_000, zoneinfo));
+        // A program has just ended, and the marks are low.
+        let low = zoneinfo.replace("436000", "20000").replace("856000", "24000");
+        assert!(!found(2_000_000, &low) && !found(2_000_000, zoneinfo));
     }
 
     const MEMINFO: &str = "MemTotal: 8000000 kB\nMemFree: 90000 kB\nMemAvailable: 200000 kB\nBuffers: 9000 kB\nCached: 200000 kB\n\

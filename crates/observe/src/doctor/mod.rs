@@ -40,6 +40,7 @@ use std::fmt::Write as _;
 pub use advice::Step;
 pub use course::{Course, Extent, Interval};
 pub use episodes::{Span, When};
+pub use rules::Rule;
 pub use rules::group_bounds::OfGroup;
 pub use signs::{Disk, FileSystem, Scan, Signs, Zone};
 pub use usage::{MemoryUse, Usage};
@@ -144,29 +145,9 @@ impl Diagnosis {
 
     fn over(signs: &Signs, course: &Course) -> Self {
         let mut this = Self::default();
-        // A single interval is the whole time, so there are no spans to search.
-        let spans = (course.len() > 1).then(|| Spans::of(course, &rules::ALL));
-        for (n, rule) in rules::ALL.iter().enumerate() {
-            let whole = match (rule.ask)(signs) {
-                Ok(whole) => {
-                    this.asked += 1;
-                    whole
-                }
-                Err(missing) => {
-                    this.unasked.push(Unasked { cause: rule.cause, missing });
-                    None
-                }
-            };
-            let found = spans
-                .as_ref()
-                .filter(|_| !rules::is_of_group(rule.cause, signs))
-                .map(|spans| spans.found(n, rule, signs, whole.as_ref()));
-            let finding = match found {
-                None | Some(OverTime::Whole) => whole,
-                Some(OverTime::Nothing) => None,
-                Some(OverTime::Span(finding)) => Some(*finding),
-            };
-            this.findings.extend(finding.map(|finding| Finding { unless: rule.unless, ..finding }));
+        this.ask(&rules::ALL, signs, course);
+        if rules::memory_use::is_known(signs) {
+            this.ask(&rules::OF_USE, signs, course);
         }
         for (_, ask) in rules::OF_SOURCE.iter().filter(|(brings, _)| brings(signs)) {
             this.findings.extend(ask(signs).ok().flatten());
@@ -180,6 +161,34 @@ impl Diagnosis {
         }
         this.findings.sort_by_key(|finding| (finding.weight == Weight::Notice, rules::stage(finding.cause)));
         this
+    }
+
+    /// Evaluates `rules` over the whole observed period and over spans of it.
+    fn ask(&mut self, rules: &[Rule], signs: &Signs, course: &Course) {
+        // A single interval is the whole time, so there are no spans to search.
+        let spans = (course.len() > 1).then(|| Spans::of(course, rules));
+        for (n, rule) in rules.iter().enumerate() {
+            let whole = match (rule.ask)(signs) {
+                Ok(whole) => {
+                    self.asked += 1;
+                    whole
+                }
+                Err(missing) => {
+                    self.unasked.push(Unasked { cause: rule.cause, missing });
+                    None
+                }
+            };
+            let found = spans
+                .as_ref()
+                .filter(|_| !rules::is_of_group(rule.cause, signs))
+                .map(|spans| spans.found(n, rule, signs, whole.as_ref()));
+            let finding = match found {
+                None | Some(OverTime::Whole) => whole,
+                Some(OverTime::Nothing) => None,
+                Some(OverTime::Span(finding)) => Some(*finding),
+            };
+            self.findings.extend(finding.map(|finding| Finding { unless: rule.unless, ..finding }));
+        }
     }
 
     /// Returns the names of the illnesses that were found.

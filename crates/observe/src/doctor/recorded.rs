@@ -14,7 +14,8 @@ use figures::counters::difference;
 use kit::wrong::Wrong;
 use recordings::format::{Recording, Told};
 use recordings::formats::Document;
-use recordings::looks::formats::{COPIES_OF_PRESSURE, COPIES_OF_VMSTAT};
+use recordings::looks::Meminfo;
+use recordings::looks::formats::{COPIES_OF_MEMINFO, COPIES_OF_PRESSURE, COPIES_OF_VMSTAT};
 use recordings::mmtests::{Benchmark, Monitors, Recorded, read_all};
 use recordings::{Figures, PAGE_KIB, Sample, most_in_swap};
 use std::path::Path;
@@ -72,6 +73,7 @@ pub fn patients(
             patient.name = format!("{tool} and {}", patient.name);
         }
     }
+    share_uses(&mut patients);
     if looks.is_empty() {
         return Ok(patients);
     }
@@ -124,15 +126,30 @@ pub fn check_times(
     Ok(())
 }
 
+/// If exactly one of the recordings is of `/proc/meminfo`, adds to the others what it says of memory and they do not, such as
+/// its size.
+fn share_uses(patients: &mut [Patient]) {
+    let is_of_meminfo = |patient: &&Patient| patient.name.starts_with(COPIES_OF_MEMINFO);
+    let mut of_meminfo = patients.iter().filter(is_of_meminfo);
+    let (Some(only), None) = (of_meminfo.next(), of_meminfo.next()) else { return };
+    let Some(usage) = only.signs.usage.clone() else { return };
+    patients.iter_mut().filter(|it| !is_of_meminfo(&&**it)).for_each(|patient| complement_usage(patient, &usage.last));
+}
+
+/// Adds to the uses of memory in a recording what `last` says of memory and they do not.
+fn complement_usage(patient: &mut Patient, last: &MemoryUse) {
+    let add = |usage: &mut Option<Usage>| usage.iter_mut().for_each(|usage| usage.complement(last));
+    add(&mut patient.signs.usage);
+    patient.course.for_each_mut(|signs| add(&mut signs.usage));
+}
+
 /// Adds the signs `moment` to those of a recording, from which `patient` was made. `moment` comes from texts that show a
 /// single moment, such as the output of `free`. A level that the recording has is not replaced.
 fn complement(patient: &mut Patient, moment: Signs) {
-    let Patient { signs, course, .. } = patient;
     if let Some(Usage { last, .. }) = &moment.usage {
-        let add = |usage: &mut Option<Usage>| usage.iter_mut().for_each(|usage| usage.complement(last));
-        add(&mut signs.usage);
-        course.for_each_mut(|signs| add(&mut signs.usage));
+        complement_usage(patient, last);
     }
+    let signs = &mut patient.signs;
     signs.zones = signs.zones.take().or(moment.zones);
     if signs.nodes.is_empty() {
         signs.nodes = moment.nodes;
@@ -147,6 +164,8 @@ fn complement(patient: &mut Patient, moment: Signs) {
     signs.processes = moment.processes;
     signs.kswapd_shown_percent = moment.kswapd_shown_percent;
     signs.log = moment.log;
+    signs.is_v1 |= moment.is_v1;
+    signs.given.extend(moment.given);
     signs.settings.extend(moment.settings);
     signs.assumed.extend(moment.assumed);
     signs.missing.extend(moment.missing);
@@ -159,6 +178,7 @@ fn of_recording(file: &str, recording: Recording) -> Patient {
         "atop" => of_atop(&samples),
         COPIES_OF_VMSTAT => of_copies(&samples),
         COPIES_OF_PRESSURE => of_pressure(&samples),
+        COPIES_OF_MEMINFO => of_meminfo(&samples),
         _ => {
             let reclaimed = Reclaimed::of(kernel.as_deref(), &samples);
             assumed.extend(reclaimed.assumed(&samples));
@@ -253,6 +273,28 @@ fn of_pressure(samples: &[Sample]) -> Course {
         Some(Interval { place: place(after), signs })
     };
     samples.windows(2).filter_map(interval).collect()
+}
+
+/// Returns the course of a loop or an archive that printed `/proc/meminfo`: its intervals, one from each copy to the next.
+fn of_meminfo(samples: &[Sample]) -> Course {
+    let copy = |sample: &Sample| {
+        let values = sample.values.iter().map(|(name, kib)| (name.to_owned(), kib as u64)).collect();
+        Meminfo { values, ..Meminfo::default() }
+    };
+    let copies: Vec<Meminfo> = samples.iter().map(copy).collect();
+    let usages: Vec<Option<Arc<MemoryUse>>> =
+        copies.iter().map(|copy| MemoryUse::of_meminfo(copy).map(Arc::new)).collect();
+    let interval = |(n, sample): (usize, &Sample)| {
+        let usage = usages[n - 1].as_ref().zip(usages[n].as_ref());
+        let signs = Signs {
+            elapsed_s: Some(sample.seconds),
+            usage: usage.map(|(before, after)| Usage::between(before, after)),
+            swap: copies[n].swap_kib().map(|kib| kib.map(|kib| kib as f64 / PAGE_KIB)),
+            ..Signs::default()
+        };
+        Interval { place: place(sample), signs }
+    };
+    samples.iter().enumerate().skip(1).map(interval).collect()
 }
 
 /// Returns how many pages kswapd and direct reclaim together scanned per second (`pgscank/s` plus `pgscand/s`). Returns
@@ -551,6 +593,40 @@ mod tests {
         let (place, sentence) = found((0..60).map(psi).collect(), "all-wait");
         assert_eq!(place, "10:03:20 to 10:05:00");
         assert!(sentence.contains("In 60 % of the time"), "{sentence}");
+    }
+
+    #[test]
+    fn an_archive_of_meminfo_has_times_and_an_hour_without_memory_is_found_in_it() {
+        let copy = |minute: u32, available: u32| {
+            format!(
+                "zzz ***Thu Nov 26 10:{minute:02}:00 UTC 2026\nMemTotal: 8000000 kB\nMemFree: 90000 kB\nMemAvailable: {available} kB\n\
+                 Buffers: 9 kB\nCached: 200000 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
+            )
+        };
+        let short = |minute: u32| if (20..30).contains(&minute) { 80_000 } else { 4_000_000 };
+        let text: String = (0..60).map(|minute| copy(minute, short(minute))).collect();
+        let patient = patient("oswmeminfo/m.dat", &text, None).unwrap();
+        assert_eq!((patient.signs.elapsed_s, patient.left_out.len()), (Some(3540.0), 0));
+        let findings = Diagnosis::of_patient(&patient).findings;
+        let found = findings.iter().find(|it| it.cause == "memory-short").unwrap();
+        let when = found.when.as_ref().unwrap();
+        assert_eq!((&*when.worst.place, when.count), ("10:19:00 to 10:29:00", 1), "{when:?}");
+    }
+
+    #[test]
+    fn the_time_above_lines_counts_if_their_own_is_of_another_zone() {
+        let heading =
+            " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 CET\n";
+        let row = |at: &str| format!(" 1  1 9000 100000 1000 10000 0 0 9 9 1 1 1 1 1 97 0 2026-11-26 {at}\n");
+        let text = format!(
+            "zzz ***Thu Nov 26 10:00:00 UTC 2026\n{heading}{}{}{}",
+            row("11:00:00"),
+            row("11:00:10"),
+            row("11:00:20")
+        );
+        let patient = patient("v", &text, None).unwrap();
+        let places: Vec<String> = patient.course.iter().map(|it| it.place.to_string()).collect();
+        assert_eq!(places, ["10:00:00 to 10:00:10", "10:00:10 to 10:00:20"]);
     }
 
     fn documents(text: &str) -> Vec<Document> {

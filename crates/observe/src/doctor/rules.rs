@@ -313,18 +313,23 @@ pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
     cause == "file-cache-thrashing" && groups::have_most(signs, |signs| signs.refaulted_file)
 }
 
+/// The rules about the uses of memory. They are asked if the size of memory is known.
+pub const OF_USE: [Rule; 3] = [
+    Rule { cause: "memory-held", ask: memory_use::held, over: Over::Moments, unless: "" },
+    Rule { cause: "page-tables", ask: memory_use::page_tables, over: Over::Moments, unless: "" },
+    Rule { cause: "memory-short", ask: memory_use::short, over: Over::Shares(memory_use::shortage), unless: "" },
+];
+
 /// A function that returns whether an input has the signs that a rule needs.
 pub type Brings = fn(&Signs) -> bool;
 
 /// Rules that are asked only if the input has the signs that they need, such as those of a process, a kernel log, disks
 /// or bounds of cgroups. Each rule comes with a function that tests whether the input has its signs. If it does not,
 /// the report does not list the rule among those that could not be asked.
-pub const OF_SOURCE: [(Brings, Ask); 15] = [
+pub const OF_SOURCE: [(Brings, Ask); 13] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
     (|signs| signs.log.is_some(), kernel_log::stood_still),
-    (memory_use::is_known, memory_use::held),
-    (memory_use::is_known, memory_use::short),
     (marks::is_of_a_moment, marks::marks_keep_much),
     (|signs| signs.is_since_start && signs.group.is_none(), since_start),
     (|signs| !signs.disks.is_empty(), disks::busy_disk),
@@ -570,6 +575,7 @@ fn since_start(signs: &Signs) -> Said {
     let figures = [
         if_known("pgscan_kswapd", signs.kswapd.scanned, "pages"),
         if_known("pgscan_direct", signs.direct.scanned, "pages"),
+        if_known("pgscan_anon and pgscan_file", signs.scanned_together, "pages"),
         if_known("allocstall", signs.stalls, "events"),
         if_known("pswpin", signs.swapped_in, "pages"),
         if_known("pswpout", signs.swapped_out, "pages"),
@@ -579,14 +585,21 @@ fn since_start(signs: &Signs) -> Said {
     ];
     let scanned = signs.kswapd.scanned.unwrap_or(0.0) + signs.direct.scanned.unwrap_or(0.0);
     let reclaimed = signs.stolen().filter(|_| scanned > 0.0).map(|stolen| format!(" and reclaimed {}", pages(stolen)));
-    let reclaim = match (scanned > 0.0, signs.direct.scanned) {
-        (false, _) => "reclaim had nothing to do".to_owned(),
-        (true, direct) => format!(
+    // A copy may have only the counters by kind of page.
+    let by_kind = signs.scanned_together.unwrap_or(0.0);
+    let reclaim = match signs.kswapd.scanned.zip(signs.direct.scanned) {
+        _ if scanned > 0.0 => format!(
             "reclaim scanned {}, {:.0} % of them by tasks that waited for it,{}",
             pages(scanned),
-            percent(direct.unwrap_or(0.0), scanned),
+            percent(signs.direct.scanned.unwrap_or(0.0), scanned),
             reclaimed.unwrap_or_default()
         ),
+        _ if by_kind > 0.0 => {
+            let stolen = signs.stolen().map(|stolen| format!(" and reclaimed {}", pages(stolen)));
+            format!("reclaim scanned {}{}", pages(by_kind), stolen.unwrap_or_default())
+        }
+        Some(_) => "reclaim had nothing to do".to_owned(),
+        None => "an unknown number of pages was scanned (no pgscan_kswapd and pgscan_direct)".to_owned(),
     };
     let swap = signs.swapped_in.zip(signs.swapped_out).map(|(come, left)| match (come, left) {
         (0.0, 0.0) => "; nothing was swapped".to_owned(),
@@ -973,10 +986,16 @@ fn killed(signs: &Signs) -> Said {
             figures.push(figure(&format!("under_oom of {}", groups::called(name)), 1.0, ""));
         }
     }
-    let rule = "`oom_kill` grows, or `oom` of a simulated run; of a cgroup `oom`, `oom_kill` or `oom_group_kill` of memory.events grows, \
-                or, in version 1, `under_oom` of memory.oom_control is 1 at the end; the log has a report of the kernel's killer, or a line of \
-                systemd-oomd, earlyoom or kubelet";
-    Ok((!sentences.is_empty()).then(|| ill("killed", sentences.join(" "), figures, rule.to_owned())).flatten())
+    let of_group = if signs.is_v1 {
+        "`oom_kill` of memory.oom_control grows, or its `under_oom` is 1 at the end"
+    } else {
+        "`oom`, `oom_kill` or `oom_group_kill` of memory.events grows"
+    };
+    let rule = format!(
+        "`oom_kill` grows, or `oom` of a simulated run; of a cgroup {of_group}; the log has a report of the kernel's killer, or a line of \
+         systemd-oomd, earlyoom or kubelet"
+    );
+    Ok((!sentences.is_empty()).then(|| ill("killed", sentences.join(" "), figures, rule)).flatten())
 }
 
 fn pages(n: f64) -> String {

@@ -5,7 +5,7 @@
 
 use super::usage::Usage;
 use recordings::kernel_log::Log;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The name of a sign (counter or level) that a rule needs and the input lacks.
@@ -83,8 +83,12 @@ impl Node {
 /// The process that is examined.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
+    /// The process's number.
+    pub pid: u32,
     /// The process's number and name.
     pub name: String,
+    /// The folder of the process's cgroup; none if the process is in no cgroup that has memory values.
+    pub folder: Option<String>,
     /// Number of the process's major faults.
     pub major_faults: f64,
     /// The process's resident pages at the end of the observed period.
@@ -321,6 +325,10 @@ pub struct Signs {
     pub process: Option<Process>,
     /// The signs of each cgroup, from the cgroup's own counters, by the cgroup's name.
     pub groups: BTreeMap<String, Signs>,
+    /// True if the cgroups are of version 1, whose files have other names.
+    pub is_v1: bool,
+    /// Names of files and commands whose contents were given: a next step that shows the same would show nothing new.
+    pub given: BTreeSet<&'static str>,
     /// The known settings, by the names that `sysctl` or the files of a cgroup use.
     pub settings: BTreeMap<String, String>,
     /// Number of processes killed for lack of memory.
@@ -396,6 +404,8 @@ impl Signs {
             bounds,
             process,
             groups,
+            is_v1,
+            given,
             settings,
             killed,
             exhausted,
@@ -511,6 +521,8 @@ impl Signs {
         }
         self.kswapd_shown_percent = kswapd_shown_percent.or(self.kswapd_shown_percent);
         self.is_since_start &= is_since_start;
+        self.is_v1 |= is_v1;
+        self.given.extend(given);
         for (now, later) in [(&mut self.assumed, assumed), (&mut self.missing, missing)] {
             let new: Vec<String> = later.iter().filter(|it| !now.contains(it)).cloned().collect();
             now.extend(new);

@@ -293,8 +293,9 @@ pub(super) fn cgroup_limit(signs: &Signs) -> Said {
         called(first)
     );
     let figures = hit.iter().take(3).map(|(name, times)| figure(&format!("at the limit: {name}"), **times, "times"));
+    let counter = if signs.is_v1 { "memory.failcnt" } else { "`max` of memory.events" };
     let rule = format!(
-        "`max` of memory.events, or memory.failcnt in version 1, grows; no illness where the group's own PSI is known and below \
+        "{counter} grows; no illness where the group's own PSI is known and below \
          {GROUP_WAITED_MIN} % of the time, and it does not thrash, nor where there is one copy of its files and {GROUP_FREE_MIN} % of \
          its limit are free"
     );

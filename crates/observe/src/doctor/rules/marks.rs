@@ -9,6 +9,23 @@ use recordings::PAGE_KIB;
 /// marks take less than 2 % on a computer with some GiB, and 7 % with 1 GiB and huge pages.
 pub const MARKS_MAX: f64 = 10.0;
 
+/// Largest ratio of free memory to the high marks at which the marks keep this memory free. kswapd stops at the high
+/// marks, so more free memory has another reason, such as a program that has just ended.
+const NEAR_HIGH_MAX: f64 = 1.5;
+
+/// Smallest ratio of free memory to the low marks at which the marks keep this memory free. Below the low marks kswapd
+/// is late.
+const NEAR_LOW_MIN: f64 = 0.9;
+
+/// Returns whether the marks keep much memory free: they are high, and free memory is always near them. Returns none if
+/// the marks, free memory or the size of memory is unknown.
+pub(super) fn keep_much(signs: &Signs) -> Option<bool> {
+    let usage = signs.usage.as_ref()?;
+    let (free, total, [low, high]) = (usage.least.free?, usage.total()?, kept(signs)?);
+    let is_near = free >= low * NEAR_LOW_MIN && free <= high * NEAR_HIGH_MAX;
+    Some(percent(high, total) >= MARKS_MAX && is_near)
+}
+
 /// Finds that the marks are so high that kswapd reclaims although much memory is free all the time.
 pub(super) fn marks_too_high(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref();
@@ -22,12 +39,13 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
     }
     let total = need(usage.and_then(|usage| usage.total()), "size of memory")?;
     let share = percent(free, total);
-    let high = kept(signs);
-    let is_high = high.is_none_or(|high| percent(high, total) >= MARKS_MAX);
+    let high = kept(signs).map(|[_, high]| high);
+    // A share of memory decides only where the marks are unknown.
+    let is_kept = keep_much(signs).unwrap_or(share >= FREE_MUCH);
     // Free memory on another node, or in pieces while blocks are needed, is free for another reason.
     let is_uneven = super::nodes::uneven(signs).is_some();
     let wants_blocks = signs.compactions.is_some_and(|times| times / seconds >= 1.0);
-    if share < FREE_MUCH || !is_high || is_uneven || wants_blocks {
+    if !is_kept || is_uneven || wants_blocks {
         return Ok(None);
     }
     let figures = [
@@ -45,8 +63,8 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
         settings(signs)
     );
     let rule = format!(
-        "at least {FREE_MUCH} % of memory is free all the time while kswapd scans {RATE_MIN} pages a second; where marks are known, the \
-         high ones are {MARKS_MAX} % of memory"
+        "kswapd scans {RATE_MIN} pages a second; where marks are known, the high ones are at least {MARKS_MAX} % of memory, and free memory is \
+         always between {NEAR_LOW_MIN} of the low and {NEAR_HIGH_MAX} of the high marks; where not, at least {FREE_MUCH} % of memory is free"
     );
     Ok(ill("marks-too-high", sentence, figures.into_iter().flatten().collect(), rule))
 }
@@ -55,11 +73,11 @@ pub(super) fn marks_too_high(signs: &Signs) -> Said {
 /// memory that the watermarks keep free.
 const IN_SWAP_MIN: f64 = 1.0;
 
-/// Returns the number of pages that the high marks keep free. The marks are those of the zones, or, if these are
-/// unknown, those that follow from the settings. Returns none if both are unknown.
-fn kept(signs: &Signs) -> Option<f64> {
-    let of_zones = signs.zones.iter().flatten().map(|zone| zone.marks[2]).sum::<f64>();
-    if of_zones > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
+/// Returns the low and the high marks, each summed over all zones, pages. The marks are those of the zones, or, if these
+/// are unknown, those that follow from the settings. Returns none if both are unknown.
+fn kept(signs: &Signs) -> Option<[f64; 2]> {
+    let of_zones = [1, 2].map(|mark| signs.zones.iter().flatten().map(|zone| zone.marks[mark]).sum::<f64>());
+    if of_zones[1] > 0.0 { Some(of_zones) } else { of_settings(signs, signs.usage.as_ref()?.total()?) }
 }
 
 /// Returns `true` if `signs` describe memory only at one moment: they state how much memory the marks keep free, but
@@ -73,7 +91,7 @@ pub(super) fn is_of_a_moment(signs: &Signs) -> bool {
 /// Finds that the marks keep much memory free, without regard to what kswapd does. This is an illness if much is in
 /// swap; otherwise it is a notice.
 pub(super) fn marks_keep_much(signs: &Signs) -> Said {
-    let kept = need(kept(signs), "marks of zones")?;
+    let kept = need(kept(signs).map(|[_, high]| high), "marks of zones")?;
     let usage = signs.usage.as_ref();
     let total = need(usage.and_then(Usage::total), "size of memory")?;
     let share = percent(kept, total);
@@ -117,16 +135,18 @@ fn settings(signs: &Signs) -> String {
     if now.is_empty() { String::new() } else { format!(" ({})", now.join(", ")) }
 }
 
-/// Computes the sum of the high marks of all zones from the sysctls, pages. It is the sum of the min marks plus twice
-/// the distance between marks. The distance is a quarter of the min marks, or the share of memory that
-/// `vm.watermark_scale_factor` sets, if that is larger. Returns none if `vm.min_free_kbytes` is unknown. Source:
+/// Computes the low and the high marks, each summed over all zones, from the sysctls, pages. They lie above the min marks
+/// by one distance and by two. The distance is a quarter of the min marks, or the share of memory that
+/// `vm.watermark_scale_factor` sets, if that is larger. A setting that is unknown counts with its default; of
+/// `vm.min_free_kbytes`, which depends on the computer, nothing is counted. Returns none if both are unknown. Source:
 /// docs/mechanisms/modern.md.
-fn of_settings(signs: &Signs, total: f64) -> Option<f64> {
+fn of_settings(signs: &Signs, total: f64) -> Option<[f64; 2]> {
     let number = |name: &str| signs.settings.get(name)?.parse::<f64>().ok();
-    let min = number("vm.min_free_kbytes")? / PAGE_KIB;
-    // If `vm.watermark_scale_factor` is unknown, its default counts.
-    let scale = number("vm.watermark_scale_factor").unwrap_or(10.0) / 10_000.0;
-    Some(min + 2.0 * (min / 4.0).max(total * scale))
+    let (min, scale) = (number("vm.min_free_kbytes"), number("vm.watermark_scale_factor"));
+    min.or(scale)?;
+    let min = min.unwrap_or(0.0) / PAGE_KIB;
+    let distance = (min / 4.0).max(total * scale.unwrap_or(10.0) / 10_000.0);
+    Some([min + distance, min + 2.0 * distance])
 }
 
 /// Returns `true` if the marks are known, and it is unknown how much kswapd scans. Only then is [`below_marks`] asked:

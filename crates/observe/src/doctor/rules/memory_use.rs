@@ -4,7 +4,7 @@
 //! the kernel, and are small on a healthy computer. Shared memory, locked memory and pools of huge pages are a user's
 //! choice; they are no illness while enough memory is left for others.
 
-use super::{Said, figure, mib, percent};
+use super::{Said, figure, if_known, mib, percent};
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::usage::MemoryUse;
 use crate::doctor::{Finding, Weight};
@@ -33,11 +33,10 @@ struct Holder {
 /// The uses of memory that reclaim cannot free.
 ///
 /// A use is reported if its share of memory is far above the normal one: unreclaimable slab takes 1 to 5 % on a server,
-/// more on a small computer with many devices. Page tables take 0.2 % of mapped memory, so 5 % are 25 times the normal
-/// size, as when a thousand processes each map one segment. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads.
+/// more on a small computer with many devices. A stack takes 16 KiB, so 3 % of 16 GiB are 30,000 threads.
 /// Memory that no line accounts for belongs to drivers, or to ballooning in virtual machines; elsewhere it is a few
 /// percent.
-const HOLDERS: [Holder; 9] = [
+const HOLDERS: [Holder; 8] = [
     Holder {
         cause: "unreclaimable-slab",
         name: "SUnreclaim",
@@ -45,14 +44,6 @@ const HOLDERS: [Holder; 9] = [
         share_min: 15.0,
         is_kernels: true,
         is_what: "is slab that cannot be reclaimed: a part of the kernel leaks, or keeps what it should give back",
-    },
-    Holder {
-        cause: "page-tables",
-        name: "PageTables",
-        pages: |usage| usage.page_tables,
-        share_min: 5.0,
-        is_kernels: true,
-        is_what: "is page tables: many processes map much memory, each with tables of its own",
     },
     Holder {
         cause: "unused-huge-pages",
@@ -118,14 +109,14 @@ pub fn is_known(signs: &Signs) -> bool {
     signs.usage.as_ref().is_some_and(|usage| usage.last.total.is_some())
 }
 
-/// Finds large uses of memory that reclaim cannot take, such as page tables or unreclaimable slab.
+/// Finds large uses of memory that reclaim cannot take, such as unreclaimable slab.
 pub fn held(signs: &Signs) -> Said {
     let usage = signs.usage.as_ref().ok_or("/proc/meminfo")?;
     let now = &*usage.last;
     let total = need(now.total, "MemTotal")?;
     // A pool of huge pages that a user requested is no leak, even at half of memory. The memory available beside it
     // decides.
-    let available = now.available.or_else(|| Some(now.free? + now.files()?)).map(|pages| percent(pages, total));
+    let available = available(now, total);
     let is_scarce = available.is_none_or(|share| share < SCARCE_MAX);
     let mut found: Vec<(&Holder, f64)> = HOLDERS
         .iter()
@@ -159,6 +150,70 @@ pub fn held(signs: &Signs) -> Said {
         weight: if is_scarce { Weight::Illness } else { Weight::Notice },
         ..Finding::new(first.cause, sentences.join(" "), figures, rule)
     }))
+}
+
+/// Smallest share of memory, percent, at which page tables count as large. Page tables take 0.2 % of mapped memory, so 5 %
+/// are 25 times the normal size, as when a thousand processes each map one segment.
+const TABLES_MIN: f64 = 5.0;
+
+/// Number of bytes of memory that one byte of page tables maps: an entry of 8 bytes maps a page of 4 KiB.
+const MAPPED_BY_TABLES: f64 = 512.0;
+
+/// Smallest number of processes at which page tables count as those of shared memory, if each of the processes maps all
+/// of it in small pages.
+const SHARERS_MIN: f64 = 10.0;
+
+/// Smallest share of memory, percent, of shared memory that is worth huge pages.
+const SHARED_MIN: f64 = 2.0;
+
+/// Returns the number of processes that would have the page tables if each mapped all shared memory in small pages. Returns
+/// none if page tables are not large, if they are too small for that to be the reason, or if little memory is shared.
+pub fn sharers(signs: &Signs) -> Option<f64> {
+    let now = &*signs.usage.as_ref()?.last;
+    let (total, tables, shared) = (now.total?, now.page_tables?, now.shmem?);
+    let sharers = tables * MAPPED_BY_TABLES / shared;
+    let is_large = percent(tables, total) >= TABLES_MIN && percent(shared, total) >= SHARED_MIN;
+    (is_large && sharers >= SHARERS_MIN).then_some(sharers)
+}
+
+/// Finds page tables that take much memory. This is an illness if little memory is available.
+pub fn page_tables(signs: &Signs) -> Said {
+    let now = &*signs.usage.as_ref().ok_or("/proc/meminfo")?.last;
+    // Outputs of `free` and `top` do not tell of page tables.
+    let (total, Some(tables)) = (need(now.total, "MemTotal")?, now.page_tables) else { return Ok(None) };
+    let share = percent(tables, total);
+    if share < TABLES_MIN {
+        return Ok(None);
+    }
+    let why = match sharers(signs).zip(now.shmem) {
+        Some((sharers, shared)) => format!(
+            "as many as {sharers:.0} processes need that each map all {:.0} MiB of shared memory in pages of 4 KiB. Huge pages make the              tables hundreds of times smaller",
+            mib(shared)
+        ),
+        None => "many processes map much memory, each with tables of its own".to_owned(),
+    };
+    let available = available(now, total);
+    let figures = [
+        Some(figure("MemTotal", mib(total), "MiB")),
+        Some(figure("PageTables", mib(tables), "MiB")),
+        if_known("Shmem", now.shmem.map(mib), "MiB"),
+        if_known("available", available, "% of memory"),
+    ];
+    let is_scarce = available.is_none_or(|share| share < SCARCE_MAX);
+    let sentence = format!("{share:.0} % of memory ({:.0} MiB) is page tables: {why}.", mib(tables));
+    let rule = format!(
+        "page tables are at least {TABLES_MIN} % of memory; an illness where less than {SCARCE_MAX} % is available; shared memory is          named where at least {SHARERS_MIN} processes that map all of it would need such tables"
+    );
+    Ok(Some(Finding {
+        weight: if is_scarce { Weight::Illness } else { Weight::Notice },
+        ..Finding::new("page-tables", sentence, figures.into_iter().flatten().collect(), rule)
+    }))
+}
+
+/// Returns the available share of memory, percent. Kernels before 3.14 do not estimate it; free memory and page cache then
+/// count as available.
+fn available(now: &MemoryUse, total: f64) -> Option<f64> {
+    now.available.or_else(|| Some(now.free? + now.files()?)).map(|pages| percent(pages, total))
 }
 
 /// Returns whether the input shows the sizes of slab caches or processes, but not the size of memory.
@@ -206,6 +261,17 @@ fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
         .map(|(name, pages)| format!("{name} has {:.0} MiB", mib(*pages)))
         .collect();
     (!caches.is_empty()).then(|| format!("Of the slab caches {}.", caches.join(", ")))
+}
+
+/// Returns the load of a span: its length, s, multiplied by the ratio of [`SHORT_MAX`] to the share of memory that is
+/// available at the end of the span. A span with more available memory has no load.
+pub fn shortage(signs: &Signs) -> f64 {
+    let share = || {
+        let now = &*signs.usage.as_ref()?.last;
+        Some(percent(now.available?, now.total?))
+    };
+    let share = share().filter(|share| *share < SHORT_MAX);
+    share.map_or(0.0, |share| signs.elapsed_s.unwrap_or(0.0) * SHORT_MAX / share.max(0.1))
 }
 
 /// Reports a finding if nearly no memory is available.
@@ -353,7 +419,6 @@ Hugetlb:               0 kB
                 "unreclaimable-slab",
                 "55 % of memory (8789 MiB) is slab that cannot be reclaimed",
             ),
-            (&[("PageTables", 3_000_000)], "page-tables", "18 % of memory (2930 MiB) is page tables"),
             (&[("KernelStack", 900_000)], "kernel-stacks", "one for each thread"),
             (&[("Percpu", 900_000)], "percpu-memory", "for each CPU"),
             (&[("Shmem", 7_000_000)], "shared-memory", "can leave to swap alone"),
@@ -375,18 +440,48 @@ Hugetlb:               0 kB
         assert_eq!(found(&signs(&unused)), Some(("unused-huge-pages", Weight::Notice)));
         assert_eq!(found(&signs(&unused.replace("HugePages_Rsvd:        0", "HugePages_Rsvd:     1990"))), None);
         // The kernel's own memory is a notice even if enough is left.
-        assert_eq!(found(&with(&[("PageTables", 3_000_000)])), Some(("page-tables", Weight::Notice)));
+        assert_eq!(found(&with(&[("KernelStack", 900_000)])), Some(("kernel-stacks", Weight::Notice)));
+    }
+
+    #[test]
+    fn large_page_tables_are_a_finding_of_their_own_and_shared_memory_is_told_to_be_the_reason() {
+        let told = |lines: &[(&str, u64)]| {
+            let signs = with(lines);
+            let finding = page_tables(&signs).unwrap().unwrap();
+            let steps: Vec<String> =
+                crate::doctor::advice::next(finding.cause, &signs).iter().map(crate::doctor::Step::show).collect();
+            (finding.weight, finding.sentence, steps.join("\n"))
+        };
+        // Shared memory is larger than its page tables, and each is a finding. Tables of 512 processes are as large as the
+        // memory that they map.
+        let shared = [("PageTables", 3_000_000), ("Shmem", 5_000_000), ("MemAvailable", 800_000)];
+        assert_eq!(found(&with(&shared)), Some(("shared-memory", Weight::Illness)));
+        let (weight, sentence, steps) = told(&shared);
+        assert_eq!(weight, Weight::Illness);
+        assert!(
+            sentence.starts_with("18 % of memory (2930 MiB) is page tables: as many as 307 processes"),
+            "{sentence}"
+        );
+        assert!(
+            steps.contains("set vm.nr_hugepages to 2442 (huge pages of 2 MiB") && steps.contains("shmem_enabled"),
+            "{steps}"
+        );
+        let (weight, sentence, steps) = told(&[("PageTables", 3_000_000), ("Shmem", 5000)]);
+        assert_eq!(weight, Weight::Notice);
+        assert!(sentence.ends_with("each with tables of its own."), "{sentence}");
+        assert!(!steps.contains("shmem_enabled"), "{steps}");
+        assert_eq!(page_tables(&with(&[])), Ok(None));
     }
 
     #[test]
     fn the_largest_of_several_comes_first_and_caches_are_named() {
-        let mut ill = with(&[("SUnreclaim", 5_000_000), ("PageTables", 1_000_000), ("MemAvailable", 200_000)]);
+        let mut ill = with(&[("SUnreclaim", 5_000_000), ("KernelStack", 1_000_000), ("MemAvailable", 200_000)]);
         ill.slabs =
             vec![("kmalloc-512".to_owned(), 1_000_000.0), ("dentry".to_owned(), 100_000.0), ("x".to_owned(), 5.0)];
         let finding = held(&ill).unwrap().unwrap();
         assert_eq!(finding.cause, "unreclaimable-slab");
         assert!(finding.sentence.contains("kmalloc-512 has 3906 MiB, dentry has 391 MiB."), "{}", finding.sentence);
-        assert!(finding.sentence.contains("is page tables"), "{}", finding.sentence);
+        assert!(finding.sentence.contains("is stacks of the kernel"), "{}", finding.sentence);
     }
 
     #[test]

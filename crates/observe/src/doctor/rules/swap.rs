@@ -106,13 +106,13 @@ fn cache_beside(signs: &Signs, rate: f64) -> (Beside, Option<f64>) {
     (how, Some(files))
 }
 
-/// Returns whether much memory is free all the time. If the size of memory is unknown, returns whether the free memory
-/// is always large enough for all pages in swap.
+/// Returns whether much memory is free all the time, or as much as high marks keep free. If the size of memory is
+/// unknown, returns whether the free memory is always large enough for all pages in swap.
 #[must_use]
 pub fn is_much_free(signs: &Signs) -> bool {
     let least = || signs.usage.as_ref()?.least.free;
     match signs.free_share() {
-        Some(share) => share >= FREE_MUCH,
+        Some(share) => share >= FREE_MUCH || super::marks::keep_much(signs) == Some(true),
         None => least().zip(in_swap(signs)).is_some_and(|(free, in_swap)| free >= in_swap),
     }
 }

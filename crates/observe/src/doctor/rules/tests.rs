@@ -59,6 +59,8 @@ fn sound() -> Signs {
         bounds: None,
         process: None,
         groups: [("/quiet".to_owned(), Signs { elapsed_s: Some(10.0), ..Signs::default() })].into(),
+        is_v1: false,
+        given: [].into(),
         settings: Default::default(),
         zeroes_in: None,
         zeroes_out: None,
@@ -630,13 +632,24 @@ fn marks_are_too_high_where_much_is_free_while_kswapd_works() {
     // If marks are unknown, the sysctls that determine them decide.
     let with_settings = |kib: &str, scale: &str| {
         found(marks_too_high, |signs| {
-            work(signs, 400.0);
+            work(signs, 300.0);
             signs.settings.insert("vm.min_free_kbytes".into(), kib.into());
             signs.settings.insert("vm.watermark_scale_factor".into(), scale.into());
         })
     };
     assert!(with_settings("800", "10").is_some() && with_settings("40", "10").is_none());
     assert!(with_settings("40", "1000").is_some());
+    // Known marks decide instead of a share of memory: 12 % are free, between a low mark of 11 % and a high one of 21 %.
+    let between = |free: f64| {
+        found(marks_too_high, |signs| {
+            work(signs, free);
+            signs.settings.insert("vm.watermark_scale_factor".into(), "1000".into());
+            signs.zones = Some(vec![Zone { marks: [10.0, 110.0, 210.0], ..zone(free, &[]) }]);
+        })
+    };
+    assert!(between(120.0).is_some() && between(210.0).is_some());
+    // kswapd is late below the low mark, and far above the high mark memory is free for another reason.
+    assert!(between(50.0).is_none() && between(900.0).is_none());
     let others: [fn(&mut Signs); 4] = [
         |signs| signs.kswapd.scanned = Some(0.0),
         |signs| signs.nodes = vec![node("0", 10.0), node("1", 900.0)],
@@ -791,6 +804,8 @@ fn a_process_waits_for_its_pages_unless_it_grows_by_them() {
         found(process_faults, |signs| {
             let pages = |mib: f64| 256.0 * mib;
             signs.process = Some(Process {
+                pid: 7,
+                folder: None,
                 name: "7 (a)".into(),
                 major_faults: faults,
                 resident: pages(50.0),
