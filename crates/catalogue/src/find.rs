@@ -172,7 +172,17 @@ fn kernel_of(word: &str, plain: impl FnOnce(&str) -> Result<Kernel, Error>) -> R
             let message = format!("{word}: expected KEY=VALUE after `+`, such as lru.batch=14, found `{change}`");
             return Err(Error { place: None, message });
         };
-        kernel.set(key, value)?;
+        kernel.set(key, value).map_err(|error| {
+            // A message that guesses what is meant is an answer.
+            if error.message.ends_with('?') {
+                return error;
+            }
+            let command = match kernel.settings.iter().any(|it| format!("{}.{}", it.section, it.key) == key) {
+                true => format!("`highwater explain {key}` says what its values mean"),
+                false => format!("`highwater explain {name}` lists the keys"),
+            };
+            Error { message: format!("{}; {command}", error.message), ..error }
+        })?;
     }
     Ok(kernel)
 }
@@ -332,6 +342,19 @@ mod tests {
             let error = kernel(word).unwrap_err().to_string();
             assert!(error.starts_with(&format!("{word}: expected KEY=VALUE after `+`")), "{error}");
         }
+    }
+
+    #[test]
+    fn a_wrong_change_comes_with_the_keys_or_values_and_their_list() {
+        let wrong = |word: &str| kernel(word).unwrap_err().to_string();
+        let section = wrong("highwater+foo.bar=1");
+        assert!(section.contains("unknown key `foo.bar`: keys are SECTION.KEY, and the sections are `"), "{section}");
+        assert!(section.ends_with("; `highwater explain highwater` lists the keys"), "{section}");
+        let key = wrong("highwater+lru.foo=1");
+        assert!(key.contains("unknown key `lru.foo`: [lru] has `") && key.contains("`batch`, "), "{key}");
+        let value = wrong("highwater+lru.batch=many");
+        assert!(value.ends_with("; `highwater explain lru.batch` says what its values mean"), "{value}");
+        assert!(wrong("highwater+lru.batc=1").ends_with("did you mean `lru.batch`?"));
     }
 
     #[test]

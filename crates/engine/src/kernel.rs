@@ -232,13 +232,15 @@ impl Kernel {
     /// but a value that is a name needs no quotes.
     ///
     /// # Errors
-    /// Fails if the key is unknown (the message has the nearest known key), or if the value is not one of the key's
-    /// values. On failure, the kernel is unchanged.
+    /// Fails if the key is unknown (the message has the nearest known key, or else the keys of its section), or if the
+    /// value is not one of the key's values. On failure, the kernel is unchanged.
     pub fn set(&mut self, key_path: &str, value: &str) -> Result<(), Error> {
         let place = Place { file: format!("{key_path}={value}").into(), line: 0 };
         let known: Vec<String> = self.settings.iter().map(|s| format!("{}.{}", s.section, s.key)).collect();
         let Some(at) = known.iter().position(|known| known == key_path) else {
-            return Err(Error::at(&place, format!("unknown key `{key_path}`{}", hint(key_path, &known))));
+            let near = hint(key_path, &known);
+            let words = if near.is_empty() { self.around(key_path) } else { near };
+            return Err(Error::at(&place, format!("unknown key `{key_path}`{words}")));
         };
         let parsed = Node::parse("", &format!("v = {value}\n")).ok().and_then(|mut node| node.take("v"));
         let value = parsed.map_or_else(|| Value::Text(value.to_owned()), |node| node.value);
@@ -253,6 +255,20 @@ impl Kernel {
         self.choices = choices_of(&settings)?;
         self.settings = settings;
         Ok(())
+    }
+
+    /// Returns the text that ends an error message about a key that no key is like: the keys of its section, or else
+    /// the sections that there are.
+    fn around(&self, key_path: &str) -> String {
+        let section = key_path.split_once('.').map_or(key_path, |(section, _)| section);
+        let listed = |names: &mut dyn Iterator<Item = &str>| names.map(|name| format!("`{name}`")).collect::<Vec<_>>();
+        let keys = listed(&mut self.settings.iter().filter(|it| it.section == section).map(|it| &*it.key));
+        if !keys.is_empty() {
+            return format!(": [{section}] has {}", keys.join(", "));
+        }
+        let mut sections: Vec<&str> = self.settings.iter().map(|it| &*it.section).collect();
+        sections.dedup();
+        format!(": keys are SECTION.KEY, and the sections are {}", listed(&mut sections.into_iter()).join(", "))
     }
 
     /// Returns the settings in which this kernel differs from its base.
