@@ -3,7 +3,7 @@
 //!
 //! [`Answer::render`] is the short report: these sentences, a bar for each column's figure in the first main row, a
 //! table of the main rows, and how to see the rest. The table always has the first main row. It has as many others as fit
-//! a screen of 40 lines. Reports in Markdown and on pages begin with [`Answer::sentences`].
+//! the screen. The bars are left out if the screen has no room for them and that row. Reports in Markdown and on pages begin with [`Answer::sentences`].
 
 use super::grid::{self, Cell, Grid, Look, Tone};
 use super::percent::PercentRule;
@@ -14,9 +14,6 @@ use figures::figure::Better;
 use figures::statistics::percent;
 use figures::verdict::{Comparison, Verdict};
 use kit::words::counted;
-
-/// Number of lines on a screen. Terminals open with 24 to 50 lines, and a laptop's screen shows 40.
-const SCREEN: usize = 40;
 
 /// Largest number of columns that an answer names one by one. For more columns, the answer only says how many of them
 /// have each verdict.
@@ -264,13 +261,17 @@ impl<'t> Answer<'t> {
         let (all, main) = (self.table.rows.len(), self.rows(usize::MAX).len());
         let foot = text::foot(self.table, show.look);
         let lines = |text: &str| text.lines().count();
-        let used = lines(&sentences) + lines(&bars) + lines(&foot) + 3;
-        let mut rows = main;
-        let mut figures = self.figures(rows, show);
-        while rows > 1 && used + lines(&figures) > SCREEN {
-            rows -= 1;
-            figures = self.figures(rows, show);
-        }
+        // Between the parts stand empty lines, and the line about the rest of the rows.
+        let room = usize::from(look.height).saturating_sub(lines(&sentences) + lines(&foot) + 3);
+        let fitting = |room: usize| {
+            let mut all = (1..=main).rev().map(|rows| (rows, self.figures(rows, show)));
+            all.find(|(_, figures)| lines(figures) <= room)
+        };
+        let (bars, found) = match fitting(room.saturating_sub(lines(&bars))) {
+            Some(found) => (bars, Some(found)),
+            None => (String::new(), fitting(room)),
+        };
+        let (rows, figures) = found.unwrap_or_else(|| (1, self.figures(1, show)));
         let rest = if all > rows { format!("\n{all} rows in all: --all shows them.\n") } else { String::new() };
         let parts = [sentences, bars, figures].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
         parts.join("\n") + &rest + if rest.is_empty() { &foot } else { foot.trim_start_matches('\n') }
@@ -476,6 +477,25 @@ mod tests {
         assert!(lines.iter().all(|line| line.chars().count() <= 40), "{text}");
         let all = text::render(&table, Show { look, ..Show::default() });
         assert!(all.starts_with("parallelio\n") && all.contains("Ops rest"), "{all}");
+    }
+
+    #[test]
+    fn a_short_report_fits_the_screen_and_gives_up_rows_then_bars() {
+        let table = table(&[&[100.0], &[200.0]], ops);
+        let of = |height: u16| {
+            let look = Look { height, ..Look::default() };
+            text::render(&table, Show { look, is_short: true, ..Show::default() })
+        };
+        let has = |text: &str| ["Ops side", "█"].map(|part| text.contains(part));
+        let whole = of(40).lines().count();
+        for (height, expected) in
+            [(40, [true; 2]), (whole - 1, [false, true]), (whole - 2, [true, false]), (1, [false, false])]
+        {
+            let text = of(height as u16);
+            assert!(text.lines().count() <= height.max(whole - 4), "{height}: {text}");
+            assert!(text.contains("\nOps ") && text.starts_with("parallelio: 2 kernels"), "{height}: {text}");
+            assert_eq!(has(&text), expected, "{height}: {text}");
+        }
     }
 
     #[test]

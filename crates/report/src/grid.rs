@@ -7,10 +7,16 @@ use kit::shown::harmless;
 use std::borrow::Cow;
 use std::io::{IsTerminal, stdout};
 
+use terminal_size::{Height, Width, terminal_size_of};
+
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, presets};
 
 /// Width of output to a file or a pipe, characters.
 pub const FIXED_WIDTH: u16 = 100;
+
+/// Height of the screen for which output to a file or a pipe is made, lines. Terminals open with 24 to 50 lines, and a
+/// laptop's screen shows 40.
+pub const FIXED_HEIGHT: u16 = 40;
 
 /// Number of blanks between two columns.
 const GAP: u16 = 2;
@@ -23,11 +29,13 @@ const LEAST: usize = 20;
 /// begins on a new line. On a screen narrower than twice this number, the smallest width is half of the screen.
 const BESIDE: usize = 40;
 
-/// Width and colours of output.
+/// Size and colours of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
     /// Length of the longest line, characters.
     pub width: u16,
+    /// Number of lines that a short report should have at most.
+    pub height: u16,
     /// True if colours are used.
     pub is_colored: bool,
     /// True if the output goes to a terminal.
@@ -37,13 +45,13 @@ pub struct Look {
 impl Default for Look {
     /// Returns the look of output to a file or a pipe.
     fn default() -> Self {
-        Self { width: FIXED_WIDTH, is_colored: false, is_terminal: false }
+        Self { width: FIXED_WIDTH, height: FIXED_HEIGHT, is_colored: false, is_terminal: false }
     }
 }
 
 impl Look {
-    /// Returns the look of standard output. A terminal has its own width, and colours unless `NO_COLOR` or `TERM=dumb`
-    /// turns them off.
+    /// Returns the look of standard output. A terminal has its own width and height, and colours unless `NO_COLOR` or
+    /// `TERM=dumb` turns them off. The last line of a terminal is left for the shell's prompt.
     #[must_use]
     pub fn of_stdout() -> Self {
         if !stdout().is_terminal() {
@@ -51,8 +59,10 @@ impl Look {
         }
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let width = Table::new().width().filter(|width| *width > 0).unwrap_or(FIXED_WIDTH);
-        Self { width, is_colored: !is_set("NO_COLOR") && !is_dumb, is_terminal: true }
+        let size = terminal_size_of(stdout()).map(|(Width(width), Height(height))| (width, height));
+        let width = size.map(|(width, _)| width).filter(|width| *width > 0).unwrap_or(FIXED_WIDTH);
+        let height = size.map(|(_, height)| height).filter(|height| *height > 0).map_or(FIXED_HEIGHT, |it| it - 1);
+        Self { width, height, is_colored: !is_set("NO_COLOR") && !is_dumb, is_terminal: true }
     }
 }
 
