@@ -22,6 +22,14 @@ pub struct RunProfile {
     pub stacks: Vec<String>,
 }
 
+impl RunProfile {
+    /// Returns the seed of the run, which its name has at the end; none if the report has one seed.
+    #[must_use]
+    pub fn seed(&self) -> Option<u64> {
+        self.root.strip_prefix(without_seed(&self.root))?.strip_prefix(SEED)?.parse().ok()
+    }
+}
+
 /// Returns the folded stacks of all runs (`run;part;task;function;… ns`). Each begins with the name of its run.
 pub fn lines(profiles: &[RunProfile]) -> impl Iterator<Item = String> {
     profiles
@@ -177,5 +185,6 @@ mod tests {
         let text: Vec<String> = lines(&runs).collect();
         assert_eq!(text[2], "a_seed_2;0M;x 3");
         assert_eq!(read(&text.join("\n")), runs);
+        assert_eq!(runs.map(|run| run.seed()), [Some(1), Some(2), None]);
     }
 }
