@@ -27,8 +27,8 @@ const CPUS: [usize; 3] = [1, 8, 64];
 /// The amounts of work that the measurements do.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
-    /// Number of rounds, each with its own seed.
-    pub rounds: u64,
+    /// Number of runs of all measurements, each with its own seed.
+    pub runs: u64,
     /// Number of `spend` calls in a measurement.
     pub spends: u32,
     /// Scale of the runs of the experiment `parallelio`.
@@ -49,7 +49,7 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
     let hits = Hits::new(amount.pages, folder)?;
     let mut fingerprints = Vec::new();
     let mut runs = Vec::new();
-    for seed in 1..=amount.rounds {
+    for seed in 1..=amount.runs {
         let mut rows = Vec::new();
         for cpus in CPUS {
             let plural = if cpus == 1 { "CPU" } else { "CPUs in turns" };
@@ -71,22 +71,26 @@ pub fn run(amount: &Amount, folder: &Path) -> Result<Table, Failure> {
         experiment: "bench".into(),
         machine: "parallelio-8g".into(),
         scale: amount.scale,
-        // The table has no seeds: rounds are repetitions on one computer, and only the simulation draws from a seed in
-        // each round.
+        // The table has no seeds: runs are repetitions on one computer, and only the simulation draws from a seed in
+        // each run.
         seeds: Vec::new(),
         fingerprint: Some(fold(fingerprints.into_iter())),
-        columns: vec![Column { id: "here".into(), ..Column::new(KERNEL, "here") }],
-        notes: [vec![rounds(amount.rounds)], hits.notes()].concat(),
+        columns: vec![Column {
+            id: "here".into(),
+            set: [("runs".into(), amount.runs.to_string())].into(),
+            ..Column::new(KERNEL, "here")
+        }],
+        notes: [vec![runs_in_words(amount.runs)], hits.notes()].concat(),
     };
     hits.finish()?;
     Ok(Table::of_runs(head, &[runs], None))
 }
 
-/// Returns the note that a report has for `count` rounds of a benchmark.
-fn rounds(count: u64) -> String {
+/// Returns the note that a report has for `count` runs of a benchmark.
+fn runs_in_words(count: u64) -> String {
     match count {
-        1 => "1 round: how far others would lie apart is not known".to_owned(),
-        _ => format!("medians of {count} rounds on this computer, one after the other"),
+        1 => "1 run: how far others would lie apart is not known".to_owned(),
+        _ => format!("medians of {count} runs on this computer, one after the other"),
     }
 }
 
@@ -134,7 +138,7 @@ mod tests {
     fn every_measure_has_a_rate_and_nothing_stays_behind() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let scale = "1/64".parse().unwrap();
-        let amount = Amount { rounds: 2, spends: 1000, scale, pages: 256, hits: 400 };
+        let amount = Amount { runs: 2, spends: 1000, scale, pages: 256, hits: 400 };
         let table = run(&amount, folder.path()).unwrap();
         let is_told = |what: &str| table.notes.iter().any(|note| note.starts_with(what));
         let (library, kernel) = (!is_told("hits: skipped"), !is_told("hits: skipped") && !is_told("linux: skipped"));
@@ -143,6 +147,8 @@ mod tests {
         for row in &table.rows {
             assert!(row.cells[0].value.is_some_and(|value| value.median > 0.0 && value.n == 2), "{}", row.name);
         }
+        let text = report::text::render(&table, report::Show::default());
+        assert!(text.contains("runs = 2") && text.contains("medians of 2 runs") && !text.contains("round"), "{text}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "files stay behind");
         assert_eq!(run(&amount, folder.path()).unwrap().fingerprint, table.fingerprint);
     }

@@ -11,7 +11,7 @@ use study::bench::Amount;
 /// Arguments of `highwater bench`.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Number of rounds of measurements; reports show medians and the spread over the rounds
+    /// Number of runs of all measurements; reports show medians and the spread over the runs
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
     #[arg(allow_negative_numbers = true)]
     runs: u64,
@@ -26,12 +26,12 @@ pub struct Arguments {
     dir: Option<PathBuf>,
 }
 
-/// Measures the speed of the simulator and the library in several rounds, and shows medians over the rounds.
+/// Measures the speed of the simulator and the library in several runs, and shows medians over the runs.
 pub fn run(Arguments { runs, format, output, dir }: &Arguments) -> Result<(), End> {
     form::check_is_file(*format)?;
     let form = Form::open(*format, output.as_deref())?;
     let scale = "1/16".parse().expect("a fraction");
-    let amount = Amount { rounds: *runs, spends: 1_000_000, scale, pages: 1 << 14, hits: 1_000_000 };
+    let amount = Amount { runs: *runs, spends: 1_000_000, scale, pages: 1 << 14, hits: 1_000_000 };
     let folder = dir.clone().unwrap_or_else(std::env::temp_dir);
     let table = bench::run(&amount, &folder).map_err(|Failure(message)| End::Failed(message))?;
     form.write(&table, Show::default(), |show| with_command(tables::page(&table, show)))
