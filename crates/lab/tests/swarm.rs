@@ -117,7 +117,10 @@ fn the_command_says_what_a_sound_world_drew() {
     assert_eq!(status, Some(0));
     assert!(text.starts_with("seed 0x1: ") && text.contains("\nfingerprint "), "{text}");
     let (status, text) = highwater("swarm --seed 1 --count 3");
-    assert_eq!((status, text.as_str()), (Some(0), "3 worlds, seeds 0x1 to 0x3: every check holds\n"));
+    assert_eq!(
+        (status, text.as_str()),
+        (Some(0), "3 worlds, seeds 0x1 to 0x3, each a random machine, kernel and set of tasks: every check holds\n")
+    );
 }
 
 #[test]
@@ -134,6 +137,12 @@ fn the_command_says_how_many_worlds_ran_and_goes_on_where_asked() {
     for text in [&stops, &goes_on] {
         assert!(text.starts_with("error: seed 0xbad5eed: ") && text.matches(replay).count() == 1, "{text}");
     }
-    assert!(stops.ends_with("2 of 3 worlds ran, seeds 0xbad5eec to 0xbad5eee: 1 failed\n"), "{stops}");
-    assert!(goes_on.ends_with("3 of 3 worlds ran, seeds 0xbad5eec to 0xbad5eee: 1 failed\n"), "{goes_on}");
+    assert!(
+        stops.ends_with("2 of 3 worlds ran, seeds 0xbad5eec to 0xbad5eee: 1 passed every check, 1 failed\n"),
+        "{stops}"
+    );
+    assert!(
+        goes_on.ends_with("3 of 3 worlds ran, seeds 0xbad5eec to 0xbad5eee: 2 passed every check, 1 failed\n"),
+        "{goes_on}"
+    );
 }

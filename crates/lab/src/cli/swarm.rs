@@ -61,15 +61,12 @@ impl State {
     /// Returns the message that the command prints after an interrupt. The command was to simulate `count` worlds
     /// (random simulations), with seeds from `first` upwards.
     fn interrupted(&self, first: u64, count: u64) -> String {
-        let failed = match self.failures.len() {
-            0 => "none failed".to_owned(),
-            failed => format!("{failed} failed"),
-        };
+        let passed = passed(self.ran, self.failures.len() as u64);
         let mut message = self.failures.join("\n");
         if !message.is_empty() {
             message.push('\n');
         }
-        message += &format!("interrupted: {} of {count} worlds ran, {failed}", self.ran);
+        message += &format!("interrupted: {} of {count} worlds ran: {passed}", self.ran);
         // The worlds of all lower seeds have ended.
         let next = self.running.first().copied().or(self.after).unwrap_or(first);
         let left = count - (next - first).min(count);
@@ -136,16 +133,24 @@ pub fn run(Arguments { seeds, keep_going, output }: &Arguments) -> Result<(), En
     let last = first + u64::from(count) - 1;
     if failures.is_empty() {
         if count > 1 {
-            text = format!("{ran} worlds, seeds {first:#x} to {last:#x}: every check holds\n");
+            text = format!(
+                "{ran} worlds, seeds {first:#x} to {last:#x}, each a random machine, kernel and set of tasks: every check holds\n"
+            );
         }
         return output::report(file, |out, _| out.write_all(harmless(&text).as_bytes()));
     }
     let mut message = failures.join("\n");
     if count > 1 {
-        let failed = failures.len();
-        message.push_str(&format!("\n{ran} of {count} worlds ran, seeds {first:#x} to {last:#x}: {failed} failed"));
+        let passed = passed(ran as u64, failures.len() as u64);
+        message.push_str(&format!("\n{ran} of {count} worlds ran, seeds {first:#x} to {last:#x}: {passed}"));
     }
     Err(End::Failed(message))
+}
+
+/// Returns words that say how many of `ran` worlds (random simulations) passed every check, and how many `failed`.
+fn passed(ran: u64, failed: u64) -> String {
+    let failed_words = if failed == 0 { "none".to_owned() } else { failed.to_string() };
+    format!("{} passed every check, {failed_words} failed", ran - failed)
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -159,16 +164,21 @@ mod tests {
     #[test]
     fn an_interrupted_swarm_says_what_ran_and_what_is_left() {
         let mut state = State::default();
-        assert!(state.interrupted(16, 9).starts_with("interrupted: 0 of 9 worlds ran, none failed\n"));
+        assert!(
+            state.interrupted(16, 9).starts_with("interrupted: 0 of 9 worlds ran: 0 passed every check, none failed\n")
+        );
         (16..19).for_each(|seed| state.began(seed));
         [16, 18].iter().for_each(|seed| state.ended(*seed, None));
         assert_eq!(
             state.interrupted(16, 9),
-            "interrupted: 2 of 9 worlds ran, none failed\n  those that are left: highwater swarm --seed 0x11 --runs 8"
+            "interrupted: 2 of 9 worlds ran: 2 passed every check, none failed\n  those that are left: highwater swarm --seed 0x11 --runs 8"
         );
         let failure = SwarmFailure { seed: 17, drawn: "a world".into(), message: "a page is lost".into() };
         state.ended(17, Some(&failure));
         let message = state.interrupted(16, 3);
-        assert!(message.starts_with("a world\n  a page is lost\n") && message.ends_with("3 of 3 worlds ran, 1 failed"));
+        assert!(
+            message.starts_with("a world\n  a page is lost\n")
+                && message.ends_with("3 of 3 worlds ran: 2 passed every check, 1 failed")
+        );
     }
 }
