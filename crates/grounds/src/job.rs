@@ -21,6 +21,7 @@ use figures::scale::Scale;
 use figures::series::{Every, Series};
 use figures::{generations, memory_map};
 use kit::progress::Progress;
+use workloads::extent::Extent;
 
 /// The description of one run: one kernel on one ground with one seed.
 #[derive(Clone, Debug)]
@@ -296,8 +297,9 @@ pub trait Runnable: Sync {
     /// status 2.
     fn check(&self, job: &Job) -> Result<(), Failure>;
 
-    /// Returns the virtual or real duration of a job in seconds; `None` if the job's parameters do not determine it.
-    fn time_s(&self, job: &Job) -> Option<u64> {
+    /// Returns the predicted extent of a job: its duration, operations and file pages; `None` if the job's parameters
+    /// or its machine are wrong.
+    fn extent(&self, job: &Job) -> Option<Extent> {
         let _ = job;
         None
     }

@@ -32,6 +32,7 @@ use catalogue::ground::{Ground, GroundOptions};
 use figures::figure::RowName;
 use kit::progress::Progress;
 use placed::Node;
+use workloads::extent::Extent;
 use workloads::workload::{Resources, Workload};
 
 /// Evaluates the expression `$value`, in which `$backend` stands for the type that implements `Backend` for the ground
@@ -162,8 +163,8 @@ impl<W: Workload> Runnable for W {
         on!(job.ground, B => B::check(job, &*needs))
     }
 
-    fn time_s(&self, job: &Job) -> Option<u64> {
-        load::read::<W>(&job.params).ok()?.extent(&resources(job).ok()?, job.scale).time_s
+    fn extent(&self, job: &Job) -> Option<Extent> {
+        Some(load::read::<W>(&job.params).ok()?.extent(&resources(job).ok()?, job.scale))
     }
 
     fn about_param(&self, key: &str) -> Option<&'static str> {

@@ -862,13 +862,21 @@ fn a_kernel_has_a_standing_in_every_experiment() {
     let head: Vec<&str> = markdown.lines().next().unwrap_or_default().split('|').map(str::trim).collect();
     assert_eq!(head[..4], ["", "experiment", "main figure", "highwater"], "{markdown}");
     assert!(!markdown.contains("###"), "{markdown}");
+    let csv = print(&[&rank[..], &["--format", "csv"]].concat());
+    assert!(csv.starts_with("experiment,row,unit,better,place,kernel,median,"), "{csv}");
+    assert!(csv.contains("\nanon,Ops anon,ops/s,higher,1,highwater,") && csv.lines().count() == 5, "{csv}");
     let one = print(&["rank", "anon", "--kernels", "3.10-rc4-vanilla,highwater", "--scale", "1/64", "--summary"]);
     assert!(one.lines().any(|line| line.ends_with("not compared")), "one seed has no verdict: {one}");
     assert!(one.contains("seed 1: a verdict needs 4 seeds"), "{one}");
     let twice = ["anon", "anon", "--kernels", "3.10-rc4-vanilla,highwater,3.10-rc4-vanilla", "--dry-run"];
     let twice = print(&[&["rank"], &twice[..]].concat());
     assert!(twice.starts_with("rank: 2 to run\n  anon highwater\n  anon 3.10-rc4-vanilla\nabout "), "{twice}");
-    let every = print(&["rank", "--dry-run"]);
+    let some = print(&["rank", "--dry-run"]);
+    assert!(some.lines().count() < 70 && some.contains("\nthp ") && some.contains("\ncolumns: highwater, "), "{some}");
+    let count = some.split([' ', '\n']).nth(1).unwrap_or_default();
+    assert!(some.starts_with("rank: ") && some.lines().nth(1).is_some_and(|line| line.starts_with("about ")), "{some}");
+    let every = print(&["rank", "--dry-run", "--all"]);
+    assert!(every.starts_with(&format!("rank: {count} to run\n  ")), "{every}");
     assert!(every.contains("thp highwater") && every.contains("ping 2.6.23-rc5"), "{every}");
 }
 
@@ -955,6 +963,9 @@ fn variants_and_ablations_run_with_changed_values_too() {
     assert!(missing.contains("--rows is missing: say which rows to explain; the rows by block:\n"), "{missing}");
     let text = print(&with(&[&rows[..], &["--set", "params.files=50", "--set", "lru.batch=3"]].concat()));
     assert!(text.contains("with 2.6.37-kanyzone+lru.batch=3, ") && !text.contains("lru.batch=3 "), "{text}");
+    let csv = print(&with(&[&rows[..], &["--set", "params.files=50", "--format", "csv"]].concat()));
+    let (head, lines) = csv.split_once('\n').expect("it has lines");
+    assert!(head.starts_with("row,unit,from,to,key,old,new,alone,") && lines.contains(",lru.swappiness,"), "{csv}");
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use figures::csv_error::io_error;
 use std::io;
 
-use super::text;
 use crate::table::Table;
+use crate::text::arrow;
+use kit::shown::harmless;
 
 /// Names of the fields in a line. If there are several tables, a field with the experiment's name stands before these.
 const FIELDS: [&str; 15] = [
@@ -44,18 +45,17 @@ pub fn write(tables: &[&Table], out: &mut dyn io::Write) -> io::Result<()> {
             if cell.value.is_none() && !column.has_failed() {
                 continue;
             }
-            let figure = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
             let value = cell.value.as_ref();
             let [median, low, high] =
-                [value.map(|it| it.median), value.map(|it| it.low), value.map(|it| it.high)].map(figure);
-            let count = value.map_or_else(String::new, |it| it.n.to_string());
+                [value.map(|it| it.median), value.map(|it| it.low), value.map(|it| it.high)].map(field);
+            let count = field(value.map(|it| it.n));
             let (published, covered) =
-                (figure(cell.published.map(|it| it.value)), figure(value.and_then(|it| it.coverage)));
+                (field(cell.published.map(|it| it.value)), field(value.and_then(|it| it.coverage)));
             let known = row.comparison(n).filter(|it| it.is_known());
             let verdict = known.map_or("", |it| it.verdict.word());
-            let [from, to] = [known.map(|it| it.shift.low), known.map(|it| it.shift.high)].map(figure);
+            let [from, to] = [known.map(|it| it.shift.low), known.map(|it| it.shift.high)].map(field);
             let (group, name, unit, id) = (&row.group, &row.name, &row.unit, &column.id);
-            let better = text::arrow(row.better);
+            let better = arrow(row.better);
             write(
                 &table.experiment,
                 [
@@ -78,6 +78,27 @@ pub fn write(tables: &[&Table], out: &mut dyn io::Write) -> io::Result<()> {
     csv.flush()
 }
 
+/// Returns a report that is no [`Table`] as CSV: a line with the names of the fields, and then `lines`. Control
+/// characters in fields, which may come from files of others, are replaced.
+///
+/// # Panics
+/// When a line has more or fewer fields than `head`.
+#[must_use]
+pub fn text(head: &[&str], lines: &[Vec<String>]) -> String {
+    let mut csv = csv::WriterBuilder::new().from_writer(Vec::new());
+    csv.write_record(head).expect("memory can be written to");
+    for line in lines {
+        csv.write_record(line.iter().map(|field| harmless(field).into_owned())).expect("memory can be written to");
+    }
+    let bytes = csv.into_inner().expect("memory can be written to");
+    String::from_utf8(bytes).expect("fields are text")
+}
+
+/// Returns the text of a field: `value` in full precision, or nothing if it is none.
+pub fn field(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +118,12 @@ mod tests {
         write(&[&table, &table], &mut out).unwrap();
         let line = format!("{},{line}", table.experiment);
         assert_eq!(String::from_utf8(out).unwrap(), format!("experiment,{head}{line}{line}"));
+    }
+
+    #[test]
+    fn another_report_has_its_own_fields() {
+        let line = ["a, b".to_owned(), field(None::<f64>), field(Some(0.1)), "\u{1b}[2J".to_owned()];
+        assert_eq!(super::text(&["w", "x", "y", "z"], &[line.to_vec()]), "w,x,y,z\n\"a, b\",,0.1,\u{fffd}[2J\n");
     }
 
     #[test]

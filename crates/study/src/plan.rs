@@ -444,7 +444,7 @@ impl Plan {
     /// known.
     #[must_use]
     pub fn title(&self) -> String {
-        let times = self.runs.iter().map(|run| self.workload.time_s(&run.job)).collect::<Option<Vec<u64>>>();
+        let times = self.runs.iter().map(|run| self.workload.extent(&run.job)?.time_s).collect::<Option<Vec<u64>>>();
         let time = times.and_then(|times| Some((*times.iter().min()?, *times.iter().max()?)));
         let is_real = self.runs.iter().all(Run::is_real);
         let whose = if is_real { "" } else { " of virtual time" };

@@ -4,6 +4,8 @@
 //! `truth.toml` has the loads and the rule for each counter. Only counts of events are compared, not times, because an
 //! emulated guest has wrong times, but counts events as a real machine does.
 
+mod page;
+
 use catalogue::ground::{Ground, GroundOptions};
 use placed::{Error, Node};
 use report::Table;
@@ -13,6 +15,7 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use crate::plan::{Request, Set};
+pub use page::{csv, page};
 
 /// The loads, and the rules by which the counters of a guest and of the simulator are compared.
 #[derive(Debug, Deserialize)]
@@ -125,6 +128,14 @@ impl Difference {
     #[must_use]
     pub fn is_right(&self) -> bool {
         (self.counted[0] - self.counted[1]) * (self.sim[0] - self.sim[1]) > 0.0
+    }
+
+    /// Returns a line on a difference that the simulation has with the wrong sign.
+    fn show(&self) -> String {
+        let Self { load, name, guests: [one, other], counted: [counted, counted_there], sim: [sim, sim_there] } = self;
+        format!(
+            "wrong: {name} of {load}, {one} and {other}: {counted:.0} and {counted_there:.0}, simulated {sim:.0} and {sim_there:.0}"
+        )
     }
 }
 
@@ -463,30 +474,28 @@ impl std::iter::Sum for Agreement {
     }
 }
 
+/// Returns the sentences with which a report begins: how many counters agree, and how many differences between kernels
+/// the simulation has with the right sign.
+fn answer(all: &[Held], differences: &[Difference]) -> Vec<String> {
+    let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();
+    let percent = |agree: usize| if of == 0 { 0.0 } else { 100.0 * agree as f64 / of as f64 };
+    let mut counters = format!("{agree} of {of} counters agree ({:.0} %)", percent(agree));
+    if by_medians < agree {
+        let _ = write!(counters, "; by medians alone {by_medians} ({:.0} %)", percent(by_medians));
+    }
+    let right = differences.iter().filter(|it| it.is_right()).count();
+    let signs = format!("{right} of {} differences between two kernels have the right sign", differences.len());
+    std::iter::once(counters).chain((!differences.is_empty()).then_some(signs)).collect()
+}
+
 /// Returns the result as text. First the text says how many counters agree, and how many differences between kernels
 /// the simulation has with the right sign. Then, for each load, it names the first counter that does not agree, and
 /// lists the counters: all if `shows_all` is set, otherwise only those that do not agree.
 #[must_use]
 pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String {
-    let Agreement { agree, by_medians, of } = all.iter().map(Held::agree).sum();
-    let percent = |agree: usize| if of == 0 { 0.0 } else { 100.0 * agree as f64 / of as f64 };
-    let mut text = format!("{agree} of {of} counters agree ({:.0} %)", percent(agree));
-    if by_medians < agree {
-        let _ = write!(text, "; by medians alone {by_medians} ({:.0} %)", percent(by_medians));
-    }
-    text.push('\n');
-    if !differences.is_empty() {
-        let right = differences.iter().filter(|it| it.is_right()).count();
-        let _ = writeln!(text, "{right} of {} differences between two kernels have the right sign", differences.len());
-    }
-    for Difference { load, name, guests, counted, sim } in differences.iter().filter(|it| !it.is_right()) {
-        let [one, other] = guests;
-        let [counted, counted_there] = counted;
-        let [sim, sim_there] = sim;
-        let _ = writeln!(
-            text,
-            "  wrong: {name} of {load}, {one} and {other}: {counted:.0} and {counted_there:.0}, simulated {sim:.0} and {sim_there:.0}"
-        );
+    let mut text: String = answer(all, differences).iter().map(|line| format!("{line}\n")).collect();
+    for difference in differences.iter().filter(|it| !it.is_right()) {
+        let _ = writeln!(text, "  {}", difference.show());
     }
     for held in all {
         let Agreement { agree, of, .. } = held.agree();
@@ -494,7 +503,7 @@ pub fn text(all: &[Held], differences: &[Difference], shows_all: bool) -> String
         let first = first.map_or_else(String::new, |it| format!("; the first to diverge: {}", it.name));
         let nothing = if of == 0 { ": nothing was reclaimed or read in" } else { "" };
         let _ = writeln!(text, "\n{}, {}: {agree} of {of}{nothing}{first}", held.load, held.guest);
-        let shown: Vec<&Compared> = held.counters.iter().filter(|it| shows_all || it.agrees == Some(false)).collect();
+        let shown: Vec<&Compared> = page::shown(held, shows_all).collect();
         if !shown.is_empty() {
             let _ = writeln!(text, "  {:<26}{:>26}{:>26}{:>8}", "", "guest", "sim", "ratio");
         }
@@ -596,7 +605,21 @@ mod tests {
             compared("pgactivate", Some(false)),
         ];
         let held = Held { load: "reads-zipf".into(), guest: "guest-6.1-classic".into(), counters };
-        let text = text(&[held], &[], false);
+        let all = [held];
+        let markdown = page(&all, &[], false, &["a note".into()]).markdown();
+        let lines: Vec<String> =
+            markdown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(
+            lines[2..7],
+            ["1 of 3 counters agree (33 %)", "", "a note", "", "### reads-zipf, guest-6.1-classic"]
+        );
+        assert!(lines.contains(&"| pgscan_kswapd | 100 | 300 | 3.00 | diverges |".into()), "{markdown}");
+        assert!(
+            csv(&all, false)
+                .contains("\nreads-zipf,guest-6.1-classic,pgscan_kswapd,100,100,100,300,300,300,3,diverges\n")
+        );
+        assert_eq!([false, true].map(|all_of_them| csv(&all, all_of_them).lines().count()), [3, 5]);
+        let text = text(&all, &[], false);
         assert!(text.starts_with("1 of 3 counters agree (33 %)\n"), "{text}");
         assert!(text.contains("reads-zipf, guest-6.1-classic: 1 of 3; the first to diverge: pgscan_kswapd"), "{text}");
         assert!(

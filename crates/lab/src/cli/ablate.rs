@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{End, compare, options::ExperimentOptions, output, with_command};
+use super::{End, ListFormat, compare, options::ExperimentOptions, output, with_command};
 use catalogue::difference::Difference;
 use figures::statistics;
 use kit::{interrupt, shown};
+use report::csv::{self, field};
 use report::grid::{Cell, Grid, Look, Tone};
 use report::html::{Page, Part, Section};
 use report::{Column, grid, rows, text};
 use study::ablation::{Ablation, Change, Effect, Range, RowAblation, percent};
 use study::bars::Bars;
 use study::pictures;
-use study::plan::{Plan, Request, Set, cost};
+use study::plan::{Plan, Request, Set};
 
 /// Arguments of `highwater ablate`.
 #[derive(clap::Args)]
@@ -31,22 +32,7 @@ pub struct Arguments {
     options: ExperimentOptions,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
-    format: AblationFormat,
-}
-
-/// A form of the report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum AblationFormat {
-    /// A line for each difference.
-    #[default]
-    #[value(alias = "text")]
-    Table,
-    /// The table as JSON, for programs; docs/json.md describes it.
-    Json,
-    /// The table in Markdown.
-    Markdown,
-    /// One page with pictures that opens without a network.
-    Html,
+    format: ListFormat,
 }
 
 /// The report of `highwater ablate` as JSON.
@@ -69,7 +55,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     let words = &options.rows;
     let request = options.request(experiment, &[]);
     check(&request).map_err(End::Usage)?;
-    let output = options.output.open(*format == AblationFormat::Html)?;
+    let output = options.output.open(*format == ListFormat::Html)?;
     let plot = options.picture.open()?;
     // A value that `--set` gives for the kernels applies to both, so it is no difference between them.
     let (of_kernels, set): (Vec<Set>, Vec<Set>) = request.set.iter().cloned().partition(Set::is_of_kernel);
@@ -84,7 +70,7 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
         }
         rows::check(&names, words).map_err(End::Usage)?;
     }
-    if options.output.is_dry(&plan.title(), &plan.titles(), &cost::in_words([&plan]))? {
+    if options.output.is_dry(&plan.title(), &[&plan], true)? {
         return Ok(());
     }
     let (mut table, failures) = {
@@ -99,13 +85,13 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
     super::warn_of(rows::keep(&mut table, words).unwrap_or_else(Some));
     let found = ablation.of_table(&table);
     let svg = plot.map(|file| (file, pictures::ablation(&found, &from, &to, &table).draw()));
+    let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
     let text = match format {
-        AblationFormat::Table => {
-            let look = if output.is_none() { Look::of_stdout() } else { Look::default() };
+        ListFormat::Text => {
             let rows: Vec<String> = found.iter().map(|row| render(row, &from, &to, look)).collect();
             format!("{}{}", rows.join("\n"), text::foot(&table, look))
         }
-        AblationFormat::Markdown | AblationFormat::Html => {
+        ListFormat::Markdown | ListFormat::Html => {
             let picture = Part::Picture(pictures::ablation(&found, &from, &to, &table).draw());
             let rows = found.iter().map(|row| section(row, &from, &to));
             let sections = rows.chain([Section::new("Picture", vec![picture])]).collect();
@@ -113,11 +99,15 @@ pub fn run(Arguments { experiment, from, to, options, format }: &Arguments) -> R
             let about = std::iter::once(table.footer()).chain(table.remarks()).collect();
             let page = Page { title, about, sections };
             match format {
-                AblationFormat::Markdown => page.markdown(),
+                ListFormat::Markdown => page.markdown(),
                 _ => with_command(page).render(),
             }
         }
-        AblationFormat::Json => {
+        ListFormat::Csv => {
+            table.notes.iter().for_each(|note| shown::warn(note));
+            csv::text(&FIELDS, &found.iter().flat_map(fields).collect::<Vec<_>>())
+        }
+        ListFormat::Json => {
             let (experiment, machine, seeds) = (&table.experiment, &table.machine, &table.seeds);
             let report = Report {
                 experiment,
@@ -170,6 +160,58 @@ fn section(row: &RowAblation, from: &str, to: &str) -> Section {
         parts.push(Part::folded("Sources", sources));
     }
     Section::new(row.row.clone(), parts)
+}
+
+/// Names of the fields in a line of CSV.
+const FIELDS: [&str; 17] = [
+    "row",
+    "unit",
+    "from",
+    "to",
+    "key",
+    "old",
+    "new",
+    "alone",
+    "alone_share",
+    "alone_verdict",
+    "alone_failed",
+    "undone",
+    "undone_share",
+    "undone_verdict",
+    "undone_failed",
+    "changes_it",
+    "source",
+];
+
+/// Returns the results for one row as lines of CSV, which have the [`FIELDS`]: a line for each difference, the one with
+/// the largest effect first.
+fn fields(row: &RowAblation) -> Vec<Vec<String>> {
+    let verdict = |change: Option<Change>| field(change.map(|it| it.verdict.word()));
+    let line = |effect: &&Effect| {
+        let Difference { key, from, to, source, place } = &effect.difference;
+        let source = source.as_ref().or(place.as_ref());
+        let fields: [String; FIELDS.len()] = [
+            row.row.clone(),
+            row.unit.clone(),
+            row.from.to_string(),
+            row.to.to_string(),
+            key.clone(),
+            from.clone(),
+            to.clone(),
+            field(effect.alone),
+            field(effect.alone_share),
+            verdict(effect.alone_change),
+            field(effect.alone_failed.as_ref()),
+            field(effect.undone),
+            field(effect.undone_share),
+            verdict(effect.undone_change),
+            field(effect.undone_failed.as_ref()),
+            row.is_changed_by(effect).to_string(),
+            field(source),
+        ];
+        fields.to_vec()
+    };
+    row.farthest_first().iter().map(line).collect()
 }
 
 /// Returns the three parts of the results for a row: a text on the gap between the two kernels, a table of the

@@ -20,7 +20,7 @@ use kit::{interrupt, shown};
 use report::percent::PercentRule;
 use report::{ReportFormat, Show, Table, rows};
 use study::bars::Bars;
-use study::plan::{JobFailure, Plan, Request, Results, cost};
+use study::plan::{JobFailure, Plan, Request, Results};
 use study::{pictures, variants};
 
 /// Arguments of `highwater compare`.
@@ -68,8 +68,8 @@ struct Options {
     /// Rows with equal names are joined. Repeatable
     #[arg(long, value_name = "FILE.json")]
     column: Vec<PathBuf>,
-    /// Show all rows. By default (without --all, --rows and --locks), a table shows the answer and the rows to look at
-    /// first
+    /// Show all rows; with --dry-run, all runs. By default (without --all, --rows and --locks), a table shows the answer
+    /// and the rows to look at first
     #[arg(long)]
     all: bool,
     /// Show published figures under the rows that have them
@@ -198,10 +198,9 @@ fn carry_out(requests: Vec<Request>, options: &Options) -> Result<(), End> {
         plan.unused().iter().for_each(|line| shown::warn(&format!("{}{line}", of(&plan.experiment.name))));
     }
     if options.experiment.output.dry_run {
-        return plans.iter().try_for_each(|plan| {
-            let cost = cost::in_words([plan]);
-            options.experiment.output.is_dry(&plan.title(), &plan.titles(), &cost).map(drop)
-        });
+        return plans
+            .iter()
+            .try_for_each(|plan| options.experiment.output.is_dry(&plan.title(), &[plan], options.all).map(drop));
     }
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     for plan in plans {

@@ -1,6 +1,6 @@
 //! The verb `doctor`: finds problems of memory reclaim in recordings, or on this computer.
 
-use super::{End, output};
+use super::{End, ListFormat, output};
 use kit::input;
 use kit::shown::warn;
 use kit::wrong::Wrong;
@@ -35,35 +35,32 @@ pub struct Arguments {
     interval: Option<f64>,
     /// The form of the diagnosis
     #[arg(long, value_enum, default_value_t)]
-    format: DiagnosisFormat,
+    format: ListFormat,
     /// Write the diagnosis to this file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// The form of a diagnosis.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum DiagnosisFormat {
-    /// Sentences for people, with figures and rules.
-    #[default]
-    Text,
-    /// The diagnosis as JSON, for programs; docs/json.md describes the format.
-    Json,
-    /// One page that opens without a network.
-    Html,
-}
-
 /// Diagnoses the memory of the systems in saved recordings, or of this computer if no recordings are given.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
-    let file = output::open("--output", arguments.output.as_deref())?;
+    let file = output::open_report(arguments.format == ListFormat::Html, arguments.output.as_deref())?;
     let patients = match saved(arguments)? {
         Some(patients) => patients,
         None => vec![here(arguments)?],
     };
-    output::report(file, |out, look| match arguments.format {
-        DiagnosisFormat::Text => out.write_all(doctor::text(&patients, look).as_bytes()),
-        DiagnosisFormat::Html => out.write_all(super::with_command(doctor::page(&patients)).render().as_bytes()),
-        DiagnosisFormat::Json => out.write_all(doctor::json(&patients).as_bytes()),
+    if arguments.format == ListFormat::Csv {
+        // CSV has no place for what is not about a finding.
+        patients.iter().flat_map(|patient| &patient.left_out).for_each(|it| warn(&format!("left out: {it}")));
+    }
+    output::report(file, |out, look| {
+        let text = match arguments.format {
+            ListFormat::Text => doctor::text(&patients, look),
+            ListFormat::Markdown => doctor::page(&patients).markdown(),
+            ListFormat::Csv => doctor::csv(&patients),
+            ListFormat::Json => doctor::json(&patients),
+            ListFormat::Html => super::with_command(doctor::page(&patients)).render(),
+        };
+        out.write_all(text.as_bytes())
     })
 }
 

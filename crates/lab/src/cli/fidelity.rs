@@ -13,7 +13,7 @@ use report::html::{Page, Part, Section};
 use study::bars::Bars;
 use study::fidelity::text::Look;
 use study::fidelity::{Fidelity, text};
-use study::plan::{Plan, Request, Results, cost};
+use study::plan::{Plan, Request, Results};
 use study::{pictures, plan, truth};
 
 /// Arguments of `highwater fidelity`.
@@ -31,6 +31,9 @@ pub struct Arguments {
     /// Show only the summary of each experiment
     #[arg(long)]
     summary: bool,
+    /// With --dry-run: list each run, however many there are
+    #[arg(long, requires = "dry_run")]
+    all: bool,
     #[command(flatten)]
     seeds: SeedOptions,
     #[command(flatten)]
@@ -54,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     // All experiments are checked before any of them runs.
     let plans = names.iter().map(|name| plan(name, arguments)).collect::<Result<Vec<_>, _>>()?;
     let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();
-    if arguments.output.is_dry("fidelity", &titles, &cost::in_words(&plans))? {
+    if arguments.output.is_dry("fidelity", &plans, arguments.all)? {
         return Ok(());
     }
     let bars = Bars::new("fidelity", titles.len());
@@ -67,8 +70,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let found: Vec<Fidelity> = results.into_iter().map(of).collect();
     let svg = plot.map(|file| (file, pictures::fidelity(&found, &seeds(arguments)).draw()));
     let text = match arguments.format {
-        ListFormat::Table => report(&found, arguments, Look::Plain),
+        ListFormat::Text => report(&found, arguments, Look::Plain),
         ListFormat::Markdown => report(&found, arguments, Look::Markdown),
+        ListFormat::Csv if arguments.summary => text::summary_csv(&found),
+        ListFormat::Csv => text::figures_csv(&found, arguments.misses),
         ListFormat::Html => with_command(page(&found, arguments)).render(),
         ListFormat::Json => shown::json(&Report { schema: 1, experiments: &found }),
     };

@@ -4,6 +4,7 @@ use super::{
     End,
     output::{self, Output, check_standard_output, why},
 };
+use clap::ValueEnum as _;
 use kit::in_use;
 use kit::in_use::Claim;
 use kit::shown::warn;
@@ -90,7 +91,15 @@ impl Form {
 pub fn check_is_file(format: ReportFormat) -> Result<(), End> {
     match format {
         ReportFormat::Mmtests => {
-            Err(End::Usage("--format mmtests is one of `run`, `compare`, `stat`, `report` and `import`".into()))
+            let others: Vec<_> = ReportFormat::value_variants()
+                .iter()
+                .filter(|it| **it != ReportFormat::Mmtests)
+                .filter_map(|it| Some(it.to_possible_value()?.get_name().to_owned()))
+                .collect();
+            Err(End::Usage(format!(
+                "--format mmtests is one of `run`, `compare`, `stat`, `report` and `import`; the formats here: {}",
+                others.join(", ")
+            )))
         }
         _ => Ok(()),
     }

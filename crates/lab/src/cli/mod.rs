@@ -294,17 +294,19 @@ enum TextFormat {
     Html,
 }
 
-/// The form of a report on several experiments.
+/// The form of a report that has figures, but is no table with a column for each kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum ListFormat {
-    /// A line for each experiment, then a line for each of its figures or kernels.
+    /// Text for a terminal.
     #[default]
-    #[value(alias = "text")]
-    Table,
-    /// The table as JSON, for programs; docs/json.md describes it.
-    Json,
-    /// The table in Markdown.
+    #[value(alias = "table")]
+    Text,
+    /// The text in Markdown.
     Markdown,
+    /// A line for each figure or finding, for spreadsheets and programs; docs/json.md names the fields.
+    Csv,
+    /// The report as JSON, for programs; docs/json.md describes it.
+    Json,
     /// One page that opens without a network.
     Html,
 }

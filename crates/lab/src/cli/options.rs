@@ -3,18 +3,20 @@
 //! [`SeedOptions`] are for every verb that simulates, [`OutputOptions`] for every verb that reports on experiments, and
 //! [`PlotOptions`] for verbs that draw. [`ExperimentOptions`] contains all of them, for verbs that run an experiment.
 
+use std::borrow::Borrow;
 use std::path::{Path, PathBuf};
 
 use super::{
     End,
     output::{self, Output, check_standard_output},
-    print,
+    show,
 };
 use catalogue::ground::{Ground, GroundOptions, Start};
 use catalogue::group::Asked;
 use figures::cgroup::Version;
 use figures::scale::Scale;
-use study::plan::{Request, Set};
+use report::{Look, grid};
+use study::plan::{Plan, Request, Set, cost};
 use study::runner;
 
 /// Options for the seeds of simulations, and for the number of simulations at a time.
@@ -66,17 +68,40 @@ impl OutputOptions {
         output::open_report(is_page, self.output.as_deref())
     }
 
-    /// Returns whether the user asked for a dry run (`--dry-run`). If so, first prints what would run, one line for
-    /// each run, and the cost.
+    /// Returns whether the user asked for a dry run (`--dry-run`). If so, first prints what would run, and the cost.
+    /// Few runs have a line each. More than a screen of runs have a line for each of `plans`, unless `lists_all` is set.
     ///
     /// # Errors
     /// When standard output cannot be written to.
-    pub(super) fn is_dry(&self, title: &str, runs: &[String], cost: &str) -> Result<bool, End> {
+    pub(super) fn is_dry<P: Borrow<Plan>>(&self, title: &str, plans: &[P], lists_all: bool) -> Result<bool, End> {
         if self.dry_run {
-            print(&format!("{title}: {} to run\n  {}\n{cost}", runs.len(), runs.join("\n  ")))?;
+            show(|look| dry(title, plans, lists_all, look))?;
         }
         Ok(self.dry_run)
     }
+}
+
+/// Largest number of runs that a dry run lists one by one, unless it is asked for all.
+const LISTED_MAX: usize = 30;
+
+/// Returns the text of a dry run: the number of runs, the runs or a line for each plan, and the cost.
+fn dry<P: Borrow<Plan>>(title: &str, plans: &[P], lists_all: bool, look: Look) -> String {
+    let titles: Vec<String> = plans.iter().flat_map(|plan| plan.borrow().titles()).collect();
+    let cost = cost::in_words(plans.iter().map(Borrow::borrow));
+    let head = format!("{title}: {} to run", titles.len());
+    if lists_all || titles.len() <= LISTED_MAX {
+        return format!("{head}\n  {}\n{cost}", titles.join("\n  "));
+    }
+    let cost: String = cost.lines().map(|line| grid::hanging("", line, look)).collect();
+    let mut columns: Vec<&str> = Vec::new();
+    for column in plans.iter().flat_map(|plan| &plan.borrow().columns) {
+        if !columns.contains(&column.id.as_str()) {
+            columns.push(&column.id);
+        }
+    }
+    let columns = grid::hanging("columns: ", &columns.join(", "), look);
+    let table = cost::by_experiment(plans.iter().map(Borrow::borrow)).render(look);
+    format!("{head}\n{cost}\n{columns}\n{table}\n--all lists each run.\n")
 }
 
 /// The option `--plot`, which writes a picture in addition to the report.

@@ -14,12 +14,13 @@ use figures::scale::Scale;
 use figures::statistics::{coverage, percent};
 use figures::verdict::SEEDS_MIN;
 use kit::shown;
+use report::csv::{self, field};
 use report::grid::{Cell, Grid, Tone};
 use report::html::{Page, Part, Section};
 use report::{grid, markdown, rows};
 use study::bars::Bars;
 use study::plan;
-use study::plan::{Plan, Request, cost};
+use study::plan::{Plan, Request};
 use study::ranking::{Ranked, Ranking, Standing, main_row};
 
 /// Arguments of `highwater rank`.
@@ -47,6 +48,9 @@ pub struct Arguments {
     /// Show only the results of the kernel that --of names
     #[arg(long)]
     summary: bool,
+    /// With --dry-run: list each run, however many there are
+    #[arg(long, requires = "dry_run")]
+    all: bool,
     #[command(flatten)]
     seeds: SeedOptions,
     #[command(flatten)]
@@ -89,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let (rows, plans): (Vec<String>, Vec<Plan>) = all.into_iter().unzip();
     let of = plans[0].columns[0].id.clone();
     let titles: Vec<String> = plans.iter().flat_map(Plan::titles).collect();
-    if arguments.output.is_dry("rank", &titles, &cost::in_words(&plans))? {
+    if arguments.output.is_dry("rank", &plans, arguments.all)? {
         return Ok(());
     }
     let results = {
@@ -106,7 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let mut losses = output::Losses::default();
     let written = output::report(file, |out, look| {
         let text = match arguments.format {
-            ListFormat::Table => {
+            ListFormat::Text => {
                 let rankings = found
                     .iter()
                     .filter(|_| !arguments.summary)
@@ -121,6 +125,9 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
                 format!("{}{rankings}\n{about}\n", markdown::grid(&summary(&of, &found)))
             }
             ListFormat::Html => with_command(page(&of, &found, about.clone(), arguments.summary)).render(),
+            ListFormat::Csv => {
+                csv::text(&FIELDS, &found.iter().flat_map(|it| fields(it, &of, arguments.summary)).collect::<Vec<_>>())
+            }
             ListFormat::Json => {
                 let report = Report { schema: 2, of: &of, seeds, experiments: &found };
                 shown::json(&report)
@@ -259,6 +266,50 @@ fn ranking(it: &Ranking) -> Grid {
         lines: it.places.iter().enumerate().map(line).collect(),
         texts: vec![1, 4],
     }
+}
+
+/// Names of the fields in a line of CSV.
+const FIELDS: [&str; 13] = [
+    "experiment",
+    "row",
+    "unit",
+    "better",
+    "place",
+    "kernel",
+    "median",
+    "low",
+    "high",
+    "n",
+    "ahead",
+    "verdict",
+    "failed",
+];
+
+/// Returns the ranking of the kernels in an experiment as lines of CSV, which have the [`FIELDS`]. With `is_summary`,
+/// there is only the line of the kernel `of`.
+fn fields(it: &Ranking, of: &str, is_summary: bool) -> Vec<Vec<String>> {
+    let better = if it.better == Better::Lower { "lower" } else { "higher" };
+    let line = |(n, place): (usize, &Ranked)| {
+        let Ranked { kernel, value, ahead, verdict, failed } = place;
+        let fields: [String; FIELDS.len()] = [
+            it.experiment.clone(),
+            it.row.clone(),
+            it.unit.clone(),
+            better.to_owned(),
+            (n + 1).to_string(),
+            kernel.clone(),
+            field(value.map(|it| it.median)),
+            field(value.map(|it| it.low)),
+            field(value.map(|it| it.high)),
+            field(value.map(|it| it.n)),
+            field(*ahead),
+            verdict.word().to_owned(),
+            field(failed.as_ref()),
+        ];
+        fields.to_vec()
+    };
+    let places = it.places.iter().enumerate().filter(|(_, place)| !is_summary || place.kernel == of);
+    places.map(line).collect()
 }
 
 fn page(of: &str, found: &[Ranking], about: String, is_summary: bool) -> Page {

@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::{
-    End, compare,
+    End, ListFormat, compare,
     options::{GuestOptions, OutputOptions, SeedOptions, each_once, parse_word},
-    output,
+    output, with_command,
 };
 use catalogue::ground::{Ground, GroundOptions};
 use kit::shown;
@@ -13,7 +13,7 @@ use report::Table;
 use std::fs;
 use std::path::{Path, PathBuf};
 use study::bars::Bars;
-use study::plan::{self, Plan, cost};
+use study::plan::{self, Plan};
 use study::truth::{self, Counted, Difference, Held, Load, Record, Recorded, Suite};
 
 /// Arguments of `highwater truth`.
@@ -38,26 +38,16 @@ pub struct Arguments {
     /// Start no guest: compare simulations with the counters of guests that this file records
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel_image", "kernel_modules", "dir", "record"])]
     recorded: Option<PathBuf>,
-    /// Show all counters, and not only those that diverge
+    /// Show all counters, and not only those that diverge; with --dry-run, all runs
     #[arg(long)]
     all: bool,
     /// The form of the report
     #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    format: ListFormat,
     #[command(flatten)]
     seeds: SeedOptions,
     #[command(flatten)]
     output: OutputOptions,
-}
-
-/// The form of the report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// Text for people.
-    #[default]
-    Text,
-    /// JSON, for programs.
-    Json,
 }
 
 /// The report of `highwater truth` as JSON.
@@ -74,7 +64,7 @@ struct Report<'a> {
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let suite = truth::suite();
     let loads = named(&arguments.loads)?;
-    let output = arguments.output.open(false)?;
+    let output = arguments.output.open(arguments.format == ListFormat::Html)?;
     let mut keeper = arguments.record.as_deref().map(Keeper::open).transpose()?;
     let recorded = arguments.recorded.as_deref().map(read).transpose()?;
     let plans = match &recorded {
@@ -83,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     };
     let titles: Vec<String> = plans.iter().flat_map(|(_, plan)| plan.titles()).collect();
     let (loads, plans): (Vec<&Load>, Vec<Plan>) = plans.into_iter().unzip();
-    if arguments.output.is_dry("truth", &titles, &cost::in_words(&plans))? {
+    if arguments.output.is_dry("truth", &plans, arguments.all)? {
         return Ok(());
     }
     let bars = Bars::new("truth", titles.len());
@@ -111,8 +101,14 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let held: Vec<Held> = counted.iter().map(|counted| truth::held(suite, counted)).collect();
     let differences = truth::differences(suite, &counted);
     let text = match arguments.format {
-        Format::Text => format!("{}\n{}\n", truth::text(&held, &differences, arguments.all), notes.join("\n")),
-        Format::Json => shown::json(&Report { schema: 2, notes: &notes, held: &held, differences: &differences }),
+        ListFormat::Text => format!("{}\n{}\n", truth::text(&held, &differences, arguments.all), notes.join("\n")),
+        ListFormat::Markdown => truth::page(&held, &differences, arguments.all, &notes).markdown(),
+        ListFormat::Html => with_command(truth::page(&held, &differences, arguments.all, &notes)).render(),
+        ListFormat::Csv => {
+            notes.iter().for_each(|note| shown::warn(note));
+            truth::csv(&held, arguments.all)
+        }
+        ListFormat::Json => shown::json(&Report { schema: 2, notes: &notes, held: &held, differences: &differences }),
     };
     let mut losses = output::Losses::default();
     losses.note(output::report(output, |out, _| out.write_all(text.as_bytes())));

@@ -15,7 +15,7 @@ use super::{
 use report::html::{Part, Section};
 use report::plot::{memory, of_tables};
 use report::{ReportFormat, Show, html, markdown};
-use study::plan::{Request, cost};
+use study::plan::Request;
 use study::variants::Variants;
 
 /// Arguments of `highwater variants`.
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let map = open_svg("--memory-map", memory_map.as_deref())?;
     let request = Request { memory_every: map.is_some().then_some(*every), ..request };
     let variants = Variants::new(&request, &options.rows, variant, grounds::find)?;
-    if options.output.is_dry(&variants.title(), &variants.titles(), &cost::in_words(variants.plans()))? {
+    if options.output.is_dry(&variants.title(), &variants.plans().collect::<Vec<_>>(), true)? {
         return Ok(());
     }
     let (table, found, failures) = variants.run(options.seeds.threads());

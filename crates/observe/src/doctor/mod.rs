@@ -31,6 +31,7 @@ pub mod want;
 use self::episodes::{OverTime, Spans};
 use kit::shown;
 use report::Look;
+use report::csv::field;
 use report::grid::hanging;
 use report::html::{Page, Part, Section};
 use serde::Serialize;
@@ -418,6 +419,33 @@ pub fn json(patients: &[Patient]) -> String {
     shown::json(&json!({ "schema": 1, "patients": patients.iter().map(one).collect::<Vec<_>>() }))
 }
 
+/// Diagnoses the patients (the subjects of the input), and returns the diagnoses as CSV: a line for each finding. A
+/// patient without a finding has one line, too.
+#[must_use]
+pub fn csv(patients: &[Patient]) -> String {
+    let head = ["patient", "verdict", "cause", "weight", "sentence", "when", "figures", "rule", "next"];
+    let of_patient = |patient: &Patient| -> Vec<Vec<String>> {
+        let diagnosis = Diagnosis::of_patient(patient);
+        let start = [patient.name.clone(), verdict(&patient.name, &patient.signs, &diagnosis)];
+        let line = |finding: &Finding| {
+            let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
+            let weight = if *weight == Weight::Illness { "illness" } else { "notice" };
+            let figures: Vec<String> = figures.iter().map(Evidence::show).collect();
+            let next: Vec<String> = next.iter().map(Step::show).collect();
+            let [cause, weight] = [*cause, weight].map(str::to_owned);
+            let when = field(when.as_ref().map(When::show));
+            let rest =
+                [cause, weight, sentence.clone(), when, figures.join("; "), finding.whole_rule(), next.join("; ")];
+            start.iter().cloned().chain(rest).collect()
+        };
+        match &*diagnosis.findings {
+            [] => vec![start.iter().cloned().chain(vec![String::new(); head.len() - start.len()]).collect()],
+            findings => findings.iter().map(line).collect(),
+        }
+    };
+    report::csv::text(&head, &patients.iter().flat_map(of_patient).collect::<Vec<_>>())
+}
+
 impl Evidence {
     fn show(&self) -> String {
         let Self { name, value, unit } = self;
@@ -454,6 +482,10 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&json(&patients)).unwrap();
         assert_eq!(value["patients"][0]["findings"][0]["cause"], "direct-reclaim");
         assert_eq!(value["patients"][0]["has_no_illness"], false);
+        let csv = csv(&[&patients[..], &[Patient::new("other", Signs::default())]].concat());
+        let lines: Vec<&str> = csv.lines().collect();
+        assert!(lines[1].starts_with("mine,\"mine, 10.0 s: 1 illness\",direct-reclaim,illness,"), "{csv}");
+        assert!(lines[2].contains(",kswapd-awake,notice,") && lines[3].ends_with(",,,,,,,"), "{csv}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, Table as TextGrid, presets};
 
+use report::csv::{self, field};
 use report::{grid, markdown};
 
 use super::{Cell, Effect, Fidelity, LeftToChance, Row, Share, Tally, Worst};
@@ -109,6 +110,60 @@ fn figure_lines(it: &Fidelity, misses: bool) -> ([&'static str; 10], Vec<Vec<Str
     let shown = cells.filter(|(_, cell)| !misses || !missed(cell).is_empty());
     let lines = shown.map(|(row, cell)| line(row, cell)).collect();
     (head, lines)
+}
+
+/// Returns the summary as CSV, with the fields of the table as words.
+#[must_use]
+pub fn summary_csv(all: &[Fidelity]) -> String {
+    let (head, lines) = summary_lines(all);
+    csv::text(&head, &lines)
+}
+
+/// Returns the published figures of all experiments as CSV: a line for each figure, with figures that are not rounded.
+/// With `misses`, the text has only the figures that the simulation misses in some aspect (see [`missed`]).
+#[must_use]
+pub fn figures_csv(all: &[Fidelity], misses: bool) -> String {
+    let head = [
+        "experiment",
+        "row",
+        "unit",
+        "apart",
+        "kernel",
+        "published",
+        "median",
+        "low",
+        "high",
+        "n",
+        "ratio",
+        "published_effect",
+        "effect",
+        "misses",
+        "left_to_chance",
+    ];
+    let rows = all.iter().flat_map(|it| it.rows.iter().map(|row| (it.experiment.clone(), row)));
+    let cells = rows.flat_map(|(experiment, row)| row.cells.iter().map(move |cell| (experiment.clone(), row, cell)));
+    let line = |(experiment, row, cell): (String, &Row, &Cell)| {
+        let Cell { kernel, published, simulated, ratio, effect, .. } = cell;
+        vec![
+            experiment,
+            row.name.clone(),
+            row.unit.clone(),
+            row.is_apart.to_string(),
+            kernel.clone(),
+            published.to_string(),
+            field(simulated.map(|it| it.median)),
+            field(simulated.map(|it| it.low)),
+            field(simulated.map(|it| it.high)),
+            field(simulated.map(|it| it.n)),
+            field(*ratio),
+            field(effect.map(|effect| effect.published)),
+            field(effect.and_then(|effect| effect.simulated)),
+            missed(cell).join(", "),
+            left_to_chance(cell),
+        ]
+    };
+    let lines: Vec<_> = cells.filter(|(.., cell)| !misses || !missed(cell).is_empty()).map(line).collect();
+    csv::text(&head, &lines)
 }
 
 /// Returns the aspects in which the simulation misses a published figure: its `level`, and the `sign` or the `size` of
@@ -285,6 +340,9 @@ mod tests {
         let markdown = figures(&fidelity, false, Look::Markdown);
         assert!(markdown.lines().nth(2).unwrap().starts_with("| a\\|b (apart) | new "), "{markdown}");
         assert_eq!(figures(&fidelity, true, Look::Plain).lines().count(), 1);
+        let all = [fidelity.clone()];
+        assert_eq!(figures_csv(&all, false).lines().nth(1), Some("e,a|b,pages,true,new,1000,1000,900,1100,2,1,1,1,,"));
+        assert_eq!([figures_csv(&all, true), summary_csv(&all)].map(|text| text.lines().count()), [1, 3]);
         assert!(super::summary(&[fidelity.clone(), fidelity], Look::Plain).contains("\n all"));
     }
 }

@@ -1,7 +1,7 @@
 //! The verb `explain stall`.
 
 use super::super::{
-    End,
+    End, TextFormat,
     beside::parse_window,
     compare::{failed, kernel_of},
     options::{parse_seed, parse_set},
@@ -53,25 +53,10 @@ pub struct Arguments {
     window: Option<Window>,
     /// The form of the explanation
     #[arg(long, value_enum, default_value_t)]
-    format: StallFormat,
+    format: TextFormat,
     /// Write the explanation to this file
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-}
-
-/// The form in which the explanation of stalls is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum StallFormat {
-    /// Text for people.
-    #[default]
-    #[value(alias = "table")]
-    Text,
-    /// JSON, for programs; docs/stalls.md describes the format.
-    Json,
-    /// The text in Markdown.
-    Markdown,
-    /// The text, as one page that opens without a network.
-    Html,
 }
 
 /// Runs an experiment, and shows explanations of its tasks' stalls.
@@ -88,7 +73,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         trace: Some(window.unwrap_or_default()),
         ..Request::default()
     };
-    let file = output::open_report(arguments.format == StallFormat::Html, arguments.output.as_deref())?;
+    let file = output::open_report(arguments.format == TextFormat::Html, arguments.output.as_deref())?;
     let traced = output::open("--trace", arguments.trace.as_deref())?;
     let plan = Plan::new(&request, grounds::find)?;
     let results = {
@@ -108,10 +93,10 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         sections: stalls::sections(&found, path.as_deref()),
     };
     losses.note(output::report(file, |out, look| match arguments.format {
-        StallFormat::Text => out.write_all(stalls::text(&found, path.as_deref(), look).as_bytes()),
-        StallFormat::Markdown => out.write_all(page().markdown().as_bytes()),
-        StallFormat::Html => out.write_all(with_command(page()).render().as_bytes()),
-        StallFormat::Json => out.write_all(stalls::json(&found).as_bytes()),
+        TextFormat::Text => out.write_all(stalls::text(&found, path.as_deref(), look).as_bytes()),
+        TextFormat::Markdown => out.write_all(page().markdown().as_bytes()),
+        TextFormat::Html => out.write_all(with_command(page()).render().as_bytes()),
+        TextFormat::Json => out.write_all(stalls::json(&found).as_bytes()),
     }));
     losses.end()
 }
