@@ -115,9 +115,16 @@ pub enum Error {
     /// The builder's settings are wrong: for example, the size is too small or too large, or a kernel file has a
     /// mistake.
     Builder(String),
-    /// A page cannot have a log number ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)), or a file not
-    /// this log ([`File::set_log`](crate::File::set_log)). The text says why.
-    LogNumber(&'static str),
+    /// A page cannot have a log number ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)) or be held
+    /// ([`PageWrite::hold`](crate::PageWrite::hold)), or a file not have this log
+    /// ([`File::set_log`](crate::File::set_log)). The text says why.
+    WriteOrder(&'static str),
+    /// No more pages can be held ([`PageWrite::hold`](crate::PageWrite::hold)).
+    TooManyHeld {
+        /// The number of pages that may be held at present, in all files of the memory. It changes with the amount of
+        /// memory that is free or has pages of files.
+        pages: u64,
+    },
     /// A memory control group cannot be used as asked.
     Group {
         /// The names of the group and its ancestors, the top of the tree first, with slashes between them. The names
@@ -166,6 +173,11 @@ pub enum ErrorKind {
     /// Pages must not be written yet, because the log is not durable up to their log numbers
     /// ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)).
     LogBehind,
+    /// Pages must not be written yet, because the program holds them ([`PageWrite::hold`](crate::PageWrite::hold)). All
+    /// other pages could be written.
+    Held,
+    /// No more pages can be held ([`PageWrite::hold`](crate::PageWrite::hold)).
+    TooManyHeld,
     /// Another program has cut the bytes off the file.
     Truncated,
     /// A page has as many readers as it can have.
@@ -220,6 +232,7 @@ impl Error {
                 IoError::Truncated => ErrorKind::Truncated,
                 IoError::Checksum => ErrorKind::Corrupt,
                 IoError::LogBehind => ErrorKind::LogBehind,
+                IoError::Held => ErrorKind::Held,
                 IoError::Device => ErrorKind::Other,
             },
             Self::ReadOnly { .. } => ErrorKind::ReadOnly,
@@ -231,7 +244,8 @@ impl Error {
             | Self::Builder(_)
             | Self::Swap(SwapFileError::Size { .. }) => ErrorKind::InvalidInput,
             Self::OutOfMemory { .. } => ErrorKind::OutOfMemory,
-            Self::LogNumber(_) => ErrorKind::Unsupported,
+            Self::WriteOrder(_) => ErrorKind::Unsupported,
+            Self::TooManyHeld { .. } => ErrorKind::TooManyHeld,
             Self::Swap(SwapFileError::Io { source, .. } | SwapFileError::Allocate { source, .. }) => {
                 ErrorKind::of_io(source)
             }
@@ -275,7 +289,8 @@ impl fmt::Display for Error {
             Self::OutOfMemory { state } => f.write_str(state),
             Self::Swap(source) => source.fmt(f),
             Self::Builder(message) => f.write_str(message),
-            Self::LogNumber(why) => write!(f, "log and pages cannot be ordered: {why}"),
+            Self::WriteOrder(why) => write!(f, "writes cannot be ordered: {why}"),
+            Self::TooManyHeld { pages } => write!(f, "no more pages can be held: at present {pages} are the most"),
             Self::Group { name, kind } => write!(f, "group {name}: {kind}"),
             Self::LruGen(source) => source.fmt(f),
             Self::System(source) => write!(f, "the system does not grant what is needed: {source}"),
@@ -305,7 +320,7 @@ impl From<Error> for io::Error {
                 IoError::Os(number) => io::Error::from_raw_os_error(*number).kind(),
                 IoError::Truncated => io::ErrorKind::UnexpectedEof,
                 IoError::Checksum => io::ErrorKind::InvalidData,
-                IoError::Device | IoError::LogBehind => io::ErrorKind::Other,
+                IoError::Device | IoError::LogBehind | IoError::Held => io::ErrorKind::Other,
             },
             Error::ReadOnly { .. } => io::ErrorKind::PermissionDenied,
             Error::OutOfRange { .. }
@@ -315,8 +330,8 @@ impl From<Error> for io::Error {
             | Error::Group { .. }
             | Error::LruGen(_)
             | Error::Builder(_) => io::ErrorKind::InvalidInput,
-            Error::LogNumber(_) => io::ErrorKind::Unsupported,
-            Error::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
+            Error::WriteOrder(_) => io::ErrorKind::Unsupported,
+            Error::OutOfMemory { .. } | Error::TooManyHeld { .. } => io::ErrorKind::OutOfMemory,
             Error::Swap(SwapFileError::Io { source, .. } | SwapFileError::Allocate { source, .. }) => source.kind(),
             Error::Swap(SwapFileError::Size { .. }) => io::ErrorKind::InvalidInput,
             Error::Swap(_) | Error::ShutDown | Error::TooManyReaders { .. } => io::ErrorKind::Other,

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::machine::{HazardPointer, Host};
 use engine::Engine;
 use engine::access::PinnedForWrite;
-use engine::page_cache::File as Cached;
+use engine::page_cache::{File as Cached, LOG_NUMBER_MAX};
 use machine::{FrameNumber, PAGE_BYTES};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -16,25 +16,46 @@ use std::sync::Arc;
 /// A page of zeroes, for pages of a region that were never written.
 pub(crate) static ZEROES: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
-/// The reason why a page of a region has no log number.
-pub(crate) const OF_REGION: &str = "it belongs to a region";
+/// The reason why a page of a region has no log number, and is not held.
+pub(crate) const OF_REGION: &str = "the page belongs to a region";
+
+/// Checks whether the engine can keep pages from being written.
+fn check_order(engine: &Engine<Host>) -> Result<(), Error> {
+    match engine.access().keeps_log_order() {
+        true => Ok(()),
+        false => Err(Error::WriteOrder("the kernel's `writeback.stable_pages` is `no`")),
+    }
+}
 
 /// Raises the log number of the page of `file` in `frame`, of which the caller has a guard for writing.
 ///
 /// # Errors
-/// When the engine's kernel cannot keep the order.
+/// When the engine's kernel cannot keep the order, or the number is too large.
 pub(crate) fn raise_log_number(
     engine: &Engine<Host>,
     file: &Cached<Host>,
     frame: FrameNumber,
     number: u64,
 ) -> Result<(), Error> {
-    let access = engine.access();
-    if !access.keeps_log_order() {
-        return Err(Error::LogNumber("the kernel's `writeback.stable_pages` is `no`"));
+    check_order(engine)?;
+    if number > LOG_NUMBER_MAX {
+        return Err(Error::WriteOrder("a log number must be below 2^63"));
     }
-    access.raise_log_number_in(file, frame, number);
+    engine.access().raise_log_number_in(file, frame, number);
     Ok(())
+}
+
+/// Holds the page of `file` in `frame`, of which the caller has a guard for writing.
+///
+/// # Errors
+/// When the engine's kernel cannot keep the order, or no more pages can be held.
+pub(crate) fn hold(engine: &Engine<Host>, file: &Cached<Host>, frame: FrameNumber) -> Result<(), Error> {
+    check_order(engine)?;
+    let access = engine.access();
+    match access.hold_page_in(file, frame) {
+        true => Ok(()),
+        false => Err(Error::TooManyHeld { pages: access.held_pages_max() }),
+    }
 }
 
 /// The owner of a read guard's page: a file or a region. The owner decides how dropping the guard releases the page. If
@@ -221,7 +242,7 @@ impl<'a> PageWrite<'a> {
     ///
     /// # Errors
     /// When the memory's kernel changes pages while they are being written (`writeback.stable_pages = "no"`, as in all
-    /// built-in kernels but `highwater`), or the page belongs to a region.
+    /// built-in kernels but `highwater`), the page belongs to a region, or the number is 2<sup>63</sup> or larger.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
@@ -246,7 +267,52 @@ impl<'a> PageWrite<'a> {
     pub fn raise_log_number(&mut self, number: u64) -> Result<(), Error> {
         match self.of {
             WriteOf::File(file, _) => raise_log_number(self.engine, file, self.frame, number),
-            WriteOf::Region => Err(Error::LogNumber(OF_REGION)),
+            WriteOf::Region => Err(Error::WriteOrder(OF_REGION)),
+        }
+    }
+
+    /// Holds the page: from now on it is not written to its file before [`File::release`](crate::File::release) was
+    /// called, as the page of a transaction that may still be undone. A page that is held already stays so; one release
+    /// ends it. A page that leaves the file by a truncation or a hole is released.
+    ///
+    /// A sync of the file writes all other pages, makes them durable, and then fails with
+    /// [`ErrorKind::Held`](crate::ErrorKind::Held). If there are also pages that wait for the log, it fails with
+    /// [`ErrorKind::LogBehind`](crate::ErrorKind::LogBehind). Closing the file and shutting the memory down do the same,
+    /// and the contents of held pages are then lost, as in a crash. Held pages stay in memory, and the dirty limits do not
+    /// count them.
+    ///
+    /// # Errors
+    /// With [`ErrorKind::TooManyHeld`](crate::ErrorKind::TooManyHeld) when as many pages of all files are held as half
+    /// the number of dirty pages at which throttling begins: with default settings 7.5 % of the memory that is free or has
+    /// pages of files. When the memory's kernel changes pages while they are being
+    /// written, or the page belongs to a region, as [`Self::raise_log_number`].
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("tree");
+    /// use highwater::{ErrorKind, Memory};
+    ///
+    /// let memory = Memory::builder().size(16 << 20).start()?;
+    /// let tree = memory.create(&path)?;
+    /// tree.set_len(2 * 4096)?;
+    /// for (n, byte) in [(0, 1), (1, 2)] {
+    ///     let mut page = tree.page_mut(n)?;
+    ///     page.hold()?;
+    ///     page[0] = byte;
+    /// }
+    /// tree.release(1);
+    /// assert_eq!(tree.sync_data().unwrap_err().kind(), ErrorKind::Held);
+    /// let on_disk = || std::fs::read(&path).map(|bytes| [bytes[0], bytes[4096]]);
+    /// assert_eq!(on_disk()?, [0, 2]);
+    /// assert!(tree.release(0) && !tree.release(0));
+    /// tree.sync_data()?;
+    /// assert_eq!(on_disk()?, [1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn hold(&mut self) -> Result<(), Error> {
+        match self.of {
+            WriteOf::File(file, _) => hold(self.engine, file, self.frame),
+            WriteOf::Region => Err(Error::WriteOrder(OF_REGION)),
         }
     }
 

@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::file::File;
 use crate::machine::Host;
-use crate::page::{OF_REGION, ReadOf, ZEROES, give_back, raise_log_number};
+use crate::page::{OF_REGION, ReadOf, ZEROES, give_back, hold, raise_log_number};
 use crate::region::Region;
 use engine::Engine;
 use engine::access::PinnedForWrite;
@@ -126,7 +126,18 @@ impl OwnedPageWrite {
     pub fn raise_log_number(&mut self, number: u64) -> Result<(), Error> {
         match &self.keeps {
             Keeps::File(file) => raise_log_number(file.engine(), file.cached(), self.pinned.frame, number),
-            Keeps::Region(_) => Err(Error::LogNumber(OF_REGION)),
+            Keeps::Region(_) => Err(Error::WriteOrder(OF_REGION)),
+        }
+    }
+
+    /// Holds the page, as [`PageWrite::hold`](crate::PageWrite::hold) does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn hold(&mut self) -> Result<(), Error> {
+        match &self.keeps {
+            Keeps::File(file) => hold(file.engine(), file.cached(), self.pinned.frame),
+            Keeps::Region(_) => Err(Error::WriteOrder(OF_REGION)),
         }
     }
 

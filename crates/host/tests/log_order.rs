@@ -1,10 +1,11 @@
-//! Tests of write-ahead logging: however a process ends, a page of its tree is on the disk only if the log has the page's
-//! last record.
+//! Tests of write-ahead logging and of pages that are held: however a process ends, a page of its tree is on the disk only
+//! if the log has the page's last record.
 
 mod common;
 
 use common::{builder, folder, memory};
 use highwater::{ErrorKind, File};
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -44,6 +45,63 @@ fn change_pages(tree: &File, records: &Mutex<Vec<u64>>, mut random: u64) -> ! {
     }
 }
 
+/// Changes pages of the tree as [`change_pages`] does, but holds them and gives them no log number. A page that is held is
+/// not changed again before it is released.
+fn hold_pages(tree: &File, records: &Mutex<Vec<u64>>, held: &Mutex<HashSet<u64>>, mut random: u64) -> ! {
+    loop {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let number = random % PAGES;
+        if !held.lock().unwrap().insert(number) {
+            continue;
+        }
+        let mut page = tree.page_mut(number).unwrap();
+        while let Err(error) = page.hold() {
+            assert_eq!(error.kind(), ErrorKind::TooManyHeld);
+            thread::sleep(Duration::from_millis(1));
+        }
+        let record = {
+            let mut records = records.lock().unwrap();
+            records.push(number);
+            records.len() as u64
+        };
+        page.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&record.to_le_bytes()));
+    }
+}
+
+/// Writes the records to the log at intervals, and then releases their pages. The way `how` is `held`, or, to be found out,
+/// `held wrong`.
+fn log_what_is_held(
+    how: &str,
+    tree: &File,
+    records: &Mutex<Vec<u64>>,
+    held: &Mutex<HashSet<u64>>,
+    log: &fs::File,
+) -> ! {
+    let mut durable = 0;
+    loop {
+        thread::sleep(Duration::from_millis(5));
+        let new: Vec<u64> = records.lock().unwrap()[durable..].to_vec();
+        let release = || {
+            for page in &new {
+                assert!(held.lock().unwrap().remove(page) && tree.release(*page));
+            }
+        };
+        if how == "held-wrong" {
+            release();
+            thread::sleep(Duration::from_millis(20));
+        }
+        (&mut &*log).write_all(&new.iter().flat_map(|page| page.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+        log.sync_data().unwrap();
+        durable += new.len();
+        if how == "held" {
+            release();
+        }
+        println!("durable {durable}");
+    }
+}
+
 /// The main function of the process that the test kills; does nothing in a normal run of the tests.
 #[test]
 fn victim() {
@@ -54,6 +112,16 @@ fn victim() {
     tree.set_len(PAGES * PAGE as u64).unwrap();
     let log = fs::File::create(Path::new(folder).join("log")).unwrap();
     let records = Mutex::new(Vec::new());
+    if how.starts_with("held") {
+        let held = Mutex::new(HashSet::new());
+        return thread::scope(|scope| {
+            for seed in 1..3 {
+                let (tree, records, held) = (&tree, &records, &held);
+                scope.spawn(move || hold_pages(tree, records, held, seed));
+            }
+            log_what_is_held(how, &tree, &records, &held, &log)
+        });
+    }
     thread::scope(|scope| {
         (1..3).for_each(|seed| {
             _ = scope.spawn({
@@ -112,23 +180,28 @@ fn kill_one(how: &str, round: u64) -> [u64; 2] {
     [written, wrong]
 }
 
-/// The process is killed 3 times, or as often as `HIGHWATER_KILLS` says.
+/// The process is killed 3 times, or as often as `HIGHWATER_KILLS` says: one that gives its pages log numbers, and one that
+/// holds them.
 #[test]
 fn no_page_is_on_the_disk_before_its_record() {
-    let mut written = 0;
-    for round in 0..kills() {
-        let [found, wrong] = kill_one("right", round);
-        assert_eq!(wrong, 0, "round {round}: of {found} pages on the disk");
-        written += found;
+    for how in ["right", "held"] {
+        let mut written = 0;
+        for round in 0..kills() {
+            let [found, wrong] = kill_one(how, round);
+            assert_eq!(wrong, 0, "{how}, round {round}: of {found} pages on the disk");
+            written += found;
+        }
+        assert!(written > 100 * kills(), "{how}: {written} pages were on the disk");
     }
-    assert!(written > 100 * kills(), "{written} pages were on the disk");
 }
 
-/// A program that says too early that its log is durable is found out by the same check.
+/// A program that says too early that its log is durable, or releases its pages too early, is found out by the same check.
 #[test]
 fn a_log_that_is_behind_its_word_is_found_out() {
-    let wrong: u64 = (0..4).map(|round| kill_one("wrong", round)[1]).sum();
-    assert!(wrong > 0, "each page on the disk had its record");
+    for how in ["wrong", "held-wrong"] {
+        let wrong: u64 = (0..4).map(|round| kill_one(how, round)[1]).sum();
+        assert!(wrong > 0, "{how}: each page on the disk had its record");
+    }
 }
 
 /// Nobody writes the log. A thread that changes pages is refused after some time, and a sync fails. Other files are
@@ -345,4 +418,96 @@ fn a_file_has_one_log() {
     thread::sleep(Duration::from_millis(50));
     memory.shutdown().unwrap();
     assert_eq!(waiter.join().unwrap(), None);
+}
+
+/// Held pages stay in memory and off the disk, while the rest of a file larger than memory is written, read and synced.
+/// They are written after their release, without a sync.
+#[test]
+fn held_pages_are_written_after_their_release() {
+    const HELD: u64 = 200;
+    let folder = folder();
+    let memory = memory();
+    let tree = memory.create(folder.path().join("tree")).unwrap();
+    tree.set_len(PAGES * PAGE as u64).unwrap();
+    for page in (0..HELD).map(|page| page * 7) {
+        let mut page = tree.page_mut(page).unwrap();
+        page.hold().unwrap();
+        page.hold().unwrap();
+        page.fill(1);
+    }
+    let is_held = |page: u64| page.is_multiple_of(7) && page < 7 * HELD;
+    (0..PAGES).filter(|page| !is_held(*page)).for_each(|page| tree.page_mut(page).unwrap().fill(2));
+    (0..PAGES).for_each(|page| assert_eq!(tree.page(page).unwrap()[9], if is_held(page) { 1 } else { 2 }));
+    assert_eq!(tree.sync_data().unwrap_err().kind(), ErrorKind::Held);
+    let on_disk = || fs::read(folder.path().join("tree")).unwrap();
+    for (page, bytes) in (0..).zip(on_disk().chunks_exact(PAGE)) {
+        assert!(bytes.iter().all(|byte| *byte == if is_held(page) { 0 } else { 2 }), "page {page}");
+    }
+    // A page that waits for the log is told of before one that is held, and waits for both.
+    tree.page_mut(7).unwrap().raise_log_number(5).unwrap();
+    assert_eq!(tree.sync_data().unwrap_err().kind(), ErrorKind::LogBehind);
+    assert_eq!(tree.log_wanted(), Some(5));
+    (0..HELD).for_each(|page| assert!(tree.release(page * 7)));
+    assert!(!tree.release(7) && !tree.release(u64::MAX));
+    assert_eq!(tree.sync_data().unwrap_err().kind(), ErrorKind::LogBehind);
+    tree.note_log_durable(5);
+    let began = Instant::now();
+    while on_disk()[7 * PAGE] != 1 {
+        assert!(began.elapsed() < Duration::from_secs(60));
+        thread::sleep(Duration::from_millis(10));
+    }
+    tree.sync_data().unwrap();
+    for (page, bytes) in (0..).zip(on_disk().chunks_exact(PAGE)) {
+        assert!(bytes.iter().all(|byte| *byte == if is_held(page) { 1 } else { 2 }), "page {page}");
+    }
+    assert_eq!(memory.vmstat().get("nr_write_failed"), 0);
+}
+
+/// As many pages can be held as the error says, in all files together. Pages that are cut off, and those of a file that is
+/// closed, are released, and the close says what is lost.
+#[test]
+fn the_number_of_held_pages_is_limited() {
+    let folder = folder();
+    let memory = memory();
+    let [one, two] = ["one", "two"].map(|name| memory.create(folder.path().join(name)).unwrap());
+    for file in [&one, &two] {
+        file.set_len(PAGES * PAGE as u64).unwrap();
+    }
+    let hold = |file: &File, page: u64| {
+        let mut page = file.page_mut(page)?;
+        page.hold()?;
+        page.fill(1);
+        Ok::<(), highwater::Error>(())
+    };
+    let fill = || {
+        let refused = (0..PAGES).find_map(|page| hold(&one, page).err().map(|error| (page, error)));
+        let (held, error) = refused.expect("memory is smaller than the file");
+        assert_eq!(error.kind(), ErrorKind::TooManyHeld, "{error}");
+        held
+    };
+    let most = fill();
+    assert!((100..PAGES / 2).contains(&most), "{most}");
+    assert_eq!(hold(&two, 0).unwrap_err().kind(), ErrorKind::TooManyHeld);
+    hold(&one, 0).unwrap();
+    // Other files and pages are written as before.
+    two.write_all_at(&vec![2; 16 << 20], 0).unwrap();
+    two.sync_data().unwrap();
+    // The limit changes a little with the memory that is free.
+    let nearly = most / 4 * 3;
+    (nearly..most).for_each(|page| assert!(one.release(page)));
+    hold(&two, 0).unwrap();
+    one.set_len(0).unwrap();
+    assert!(!one.release(4), "it was cut off");
+    one.set_len(PAGES * PAGE as u64).unwrap();
+    assert!(fill() >= nearly);
+    assert_eq!(one.close().unwrap_err().kind(), ErrorKind::Held);
+    assert!(fs::read(folder.path().join("one")).unwrap().iter().all(|byte| *byte == 0));
+    (0..nearly).for_each(|page| hold(&two, page).unwrap());
+    (0..nearly).for_each(|page| assert!(two.release(page)));
+    two.sync_data().unwrap();
+    let region = memory.anonymous(PAGE as u64).unwrap();
+    assert_eq!(region.page_mut(0).unwrap().hold().unwrap_err().kind(), ErrorKind::Unsupported);
+    let error = two.page_mut(0).unwrap().raise_log_number(1 << 63).unwrap_err();
+    assert!(error.to_string().contains("2^63"), "{error}");
+    memory.shutdown().unwrap();
 }

@@ -42,6 +42,8 @@ pub enum IoError {
     Checksum,
     /// The page must not be written yet: the log is not durable up to the record that the page needs.
     LogBehind,
+    /// The page must not be written yet: the application holds it.
+    Held,
     /// The operating system reported an error by its number (`errno`).
     Os(i32),
 }
@@ -56,6 +58,7 @@ impl IoError {
             Self::Truncated => u32::MAX - 2,
             Self::Checksum => u32::MAX - 3,
             Self::LogBehind => u32::MAX - 4,
+            Self::Held => u32::MAX - 5,
             Self::Os(number) => number as u32,
         }
     }
@@ -69,6 +72,7 @@ impl IoError {
             c if c == u32::MAX - 2 => Self::Truncated,
             c if c == u32::MAX - 3 => Self::Checksum,
             c if c == u32::MAX - 4 => Self::LogBehind,
+            c if c == u32::MAX - 5 => Self::Held,
             number => Self::Os(number as i32),
         }
     }
@@ -82,6 +86,7 @@ impl fmt::Display for IoError {
             Self::Truncated => f.write_str("the file ended early: somebody else made it shorter"),
             Self::Checksum => f.write_str("the contents are not what was last read or written there"),
             Self::LogBehind => f.write_str("the log is not durable up to the record that the page needs"),
+            Self::Held => f.write_str("the program holds the page, and has not released it"),
             Self::Os(number) => write!(f, "{}", std::io::Error::from_raw_os_error(*number)),
         }
     }
@@ -103,7 +108,8 @@ mod tests {
     #[test]
     fn errors_survive_their_codes() {
         let named = [IoError::Device, IoError::NoSpace, IoError::Truncated, IoError::Checksum, IoError::LogBehind];
-        for error in named.into_iter().chain([IoError::Os(5), IoError::Os(133)]) {
+        let named = named.into_iter().chain([IoError::Held]);
+        for error in named.chain([IoError::Os(5), IoError::Os(133)]) {
             assert_eq!(IoError::from_code(error.code()), error);
         }
     }

@@ -1,7 +1,7 @@
 //! A file: the index of its pages in memory, the places of its blocks on the device, and the state of its writeback.
 
 use super::file_index::FileIndex;
-use super::log_order::{Log, LogOrder};
+use super::log_order::{Log, LogOrder, PutOff};
 use super::segments::Segments;
 use machine::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use machine::{DeviceId, IoError, LockClass, Machine};
@@ -119,7 +119,7 @@ pub struct WriteFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncStart {
     failed: u32,
-    put_off: u64,
+    put_off: PutOff,
 }
 
 impl<M: Machine> File<M> {
@@ -333,21 +333,21 @@ impl<M: Machine> File<M> {
         self.log_order.get().map(|order| order.log.clone())
     }
 
-    fn put_off(&self) -> u64 {
-        self.log_order.get().map_or(0, |order| order.unsynced())
+    fn put_off(&self) -> PutOff {
+        self.log_order.get().map_or_else(PutOff::default, |order| order.put_off())
     }
 
     /// Returns the last failed write if the count of failures ([`File::failed_writes`]) differs from `seen` or from that
     /// at the start of a task's sync. `seen` is the count up to which failures were reported; it is set to the present
     /// count. The comparison with the start tells the task of failures during its sync, even if these were already
-    /// reported to other tasks. If no write failed, but a sync had to put a page off since the start, because the log is
-    /// behind, returns that page.
+    /// reported to other tasks. If no write failed, but a sync had to put a page off since the start, returns that page:
+    /// one for which the log is behind, if there is one, or else one that is held.
     pub fn write_error_since(&self, seen: &AtomicU32, start: SyncStart) -> Option<WriteFailure> {
         let (failed, put_off) = (self.failed_writes(), self.put_off());
         if seen.swap(failed, Ordering::AcqRel) != failed || start.failed != failed {
             return Some(self.last_failure());
         }
-        (put_off != start.put_off).then_some(WriteFailure { page: put_off as u32, source: IoError::LogBehind })
+        put_off.since(start.put_off).map(|(page, source)| WriteFailure { page, source })
     }
 }
 

@@ -2,11 +2,12 @@
 //!
 //! An application gives a page the number of the log record that describes the page's last change, its *log number*
 //! (log sequence number, LSN). It says from time to time up to which number its log is durable. Writeback writes no page
-//! whose log number is larger (`writeback::log_order`).
+//! whose log number is larger (`writeback::log_order`). Nor does it write a page that the application *holds*, until the
+//! application releases it.
 
 use super::segments::Segments;
 use machine::atomic::{AtomicU64, Ordering};
-use machine::{Lock, LockClass, Machine};
+use machine::{IoError, Lock, LockClass, Machine};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ impl<M: Machine> Log<M> {
 
     /// Records that the log is durable up to `number`. Returns whether it was not before.
     pub(crate) fn note_durable(&self, number: u64) -> bool {
+        // No log is durable up to the mark of held pages, so that one comparison says that a page may be written.
+        let number = number.min(LOG_NUMBER_MAX);
         self.durable.fetch_max(number, Ordering::SeqCst) < number
     }
 
@@ -65,46 +68,181 @@ impl<M: Machine> Log<M> {
     }
 }
 
-/// The log numbers of a file's pages, and the log that they belong to. A file has this value as soon as it has a log.
+/// The largest log number. The remaining bit of a page's word says whether the page is held.
+pub const LOG_NUMBER_MAX: u64 = HELD - 1;
+
+/// The bit of a page's word that says that the page is held.
+const HELD: u64 = 1 << 63;
+
+/// Why a page must not be written yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaitsFor {
+    /// The page's log number, if the log is not durable up to it.
+    pub(crate) log_number: Option<u64>,
+    /// Whether the page is held.
+    pub(crate) is_held: bool,
+}
+
+impl WaitsFor {
+    /// Returns what a folio waits for, one part of which waits for `self`, and the rest for `other`.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self { log_number: self.log_number.max(other.log_number), is_held: self.is_held || other.is_held }
+    }
+
+    /// Returns the error of a sync that could not write the page. A page that waits for both counts as one that waits for
+    /// the log.
+    pub(crate) const fn error(self) -> IoError {
+        if self.log_number.is_some() { IoError::LogBehind } else { IoError::Held }
+    }
+}
+
+/// Pages that syncs have put off: their number in the upper half; in the lower half, the last of these pages.
+#[derive(Debug, Default)]
+struct Unsynced(AtomicU64);
+
+impl Unsynced {
+    fn note(&self, page: u32) {
+        let next = |old: u64| Some(((old >> 32) + 1) << 32 | u64::from(page));
+        let _ = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+    }
+}
+
+/// The pages that syncs had put off at some time. It is another value after each further page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PutOff {
+    log_behind: u64,
+    held: u64,
+}
+
+impl PutOff {
+    /// Returns the last page that was put off since `start`, and the error for it; `None` if there is none. A page that
+    /// waits for the log is returned rather than one that is held.
+    pub(crate) const fn since(self, start: Self) -> Option<(u32, IoError)> {
+        if self.log_behind != start.log_behind {
+            Some((self.log_behind as u32, IoError::LogBehind))
+        } else if self.held != start.held {
+            Some((self.held as u32, IoError::Held))
+        } else {
+            None
+        }
+    }
+}
+
+/// Counts of held pages: in one file, and in all files of the machine.
+#[derive(Debug)]
+struct HeldPages {
+    here: AtomicU64,
+    all: Arc<AtomicU64>,
+}
+
+impl Drop for HeldPages {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.here.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+}
+
+/// The log numbers of a file's pages, the log that they belong to, and which of the pages are held. A file has this value
+/// as soon as it has a log or a held page.
 pub(crate) struct LogOrder<M: Machine> {
-    /// The log number of each page, by the page's number in the file; 0 for a page without one. The number belongs to the
-    /// page and not to its frame, so it stays when the page moves to another frame.
-    numbers: Segments<AtomicU64>,
+    /// A word for each page, by the page's number in the file: its log number, 0 if it has none, and [`HELD`]. The word
+    /// belongs to the page and not to its frame, so it stays when the page moves to another frame.
+    words: Segments<AtomicU64>,
     pub(crate) log: Arc<Log<M>>,
-    /// Number of pages that syncs have put off, in the upper half; in the lower half, the last of these pages.
-    unsynced: AtomicU64,
+    unsynced: Unsynced,
+    unsynced_held: Unsynced,
+    held: HeldPages,
 }
 
 impl<M: Machine> LogOrder<M> {
-    pub(crate) fn new(log: Arc<Log<M>>) -> Self {
-        Self { numbers: Segments::default(), log, unsynced: AtomicU64::new(0) }
+    /// Creates the value for a file of which no page is held. `held` counts the held pages of all files.
+    pub(crate) fn new(log: Arc<Log<M>>, held: Arc<AtomicU64>) -> Self {
+        let held = HeldPages { here: AtomicU64::new(0), all: held };
+        Self {
+            words: Segments::default(),
+            log,
+            unsynced: Unsynced::default(),
+            unsynced_held: Unsynced::default(),
+            held,
+        }
     }
 
     /// Raises the log number of a page to `number`.
+    ///
+    /// # Panics
+    /// Panics when the number is above [`LOG_NUMBER_MAX`].
     pub(crate) fn raise(&self, page: u32, number: u64) {
-        self.numbers.get_or_make(page as usize).fetch_max(number, Ordering::SeqCst);
+        assert!(number <= LOG_NUMBER_MAX, "log number {number} is too large");
+        let raised = |old: u64| (old & !HELD < number).then_some(old & HELD | number);
+        let _ = self.words.get_or_make(page as usize).fetch_update(Ordering::SeqCst, Ordering::SeqCst, raised);
     }
 
-    /// Removes the log number of a page, because the page leaves the file.
+    /// Holds a page, unless as many pages of all files as `pages_max` are held. Returns whether the page is held.
+    pub(crate) fn hold(&self, page: u32, pages_max: u64) -> bool {
+        let word = self.words.get_or_make(page as usize);
+        let has_room = |all: u64| (all < pages_max).then_some(all + 1);
+        if word.load(Ordering::SeqCst) & HELD != 0 {
+            return true;
+        }
+        if self.held.all.fetch_update(Ordering::SeqCst, Ordering::SeqCst, has_room).is_err() {
+            return false;
+        }
+        self.held.here.fetch_add(1, Ordering::SeqCst);
+        if word.fetch_or(HELD, Ordering::SeqCst) & HELD != 0 {
+            // Another task held the page first.
+            self.subtract_held();
+        }
+        true
+    }
+
+    /// Releases a page. Returns whether it was held.
+    pub(crate) fn release(&self, page: u32) -> bool {
+        self.take(page, HELD) & HELD != 0
+    }
+
+    /// Removes the log number of a page, and releases it, because the page leaves the file.
     pub(crate) fn forget(&self, page: u32) {
-        self.numbers.get(page as usize).inspect(|number| number.store(0, Ordering::SeqCst));
+        self.take(page, u64::MAX);
     }
 
-    /// Returns the log number of a page if the log is not durable up to it; otherwise `None`.
-    pub(crate) fn missing(&self, page: u32) -> Option<u64> {
-        let number = self.numbers.get(page as usize)?.load(Ordering::SeqCst);
-        (number > self.log.durable.load(Ordering::SeqCst)).then_some(number)
+    /// Clears bits of a page's word, and returns the word that it was.
+    fn take(&self, page: u32, bits: u64) -> u64 {
+        let Some(word) = self.words.get(page as usize) else { return 0 };
+        let old = word.fetch_and(!bits, Ordering::SeqCst);
+        if old & bits & HELD != 0 {
+            self.subtract_held();
+        }
+        old
     }
 
-    /// Records that a sync has put off page `page`.
-    pub(crate) fn note_unsynced(&self, page: u32) {
-        let next = |old: u64| Some(((old >> 32) + 1) << 32 | u64::from(page));
-        let _ = self.unsynced.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+    fn subtract_held(&self) {
+        self.held.here.fetch_sub(1, Ordering::SeqCst);
+        self.held.all.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Returns a value that is another one after each page that a sync has put off, and whose lower half is the last of
-    /// these pages.
-    pub(crate) fn unsynced(&self) -> u64 {
-        self.unsynced.load(Ordering::SeqCst)
+    /// Returns what a page waits for before it may be written; `None` if it may be written now.
+    #[inline]
+    pub(crate) fn waits_for(&self, page: u32) -> Option<WaitsFor> {
+        let word = self.words.get(page as usize)?.load(Ordering::SeqCst);
+        let durable = self.log.durable.load(Ordering::SeqCst);
+        let log_number = Some(word & !HELD).filter(|number| *number > durable);
+        (word > durable).then_some(WaitsFor { log_number, is_held: word & HELD != 0 })
+    }
+
+    /// Returns whether a page is held and does not wait for the log.
+    pub(crate) fn is_only_held(&self, page: u32) -> bool {
+        self.waits_for(page).is_some_and(|why| why.log_number.is_none())
+    }
+
+    /// Records that a sync has put off page `page`, because of `why`.
+    pub(crate) fn note_unsynced(&self, page: u32, why: WaitsFor) {
+        match why.log_number {
+            Some(_) => self.unsynced.note(page),
+            None => self.unsynced_held.note(page),
+        }
+    }
+
+    /// Returns which pages syncs have put off so far.
+    pub(crate) fn put_off(&self) -> PutOff {
+        PutOff { log_behind: self.unsynced.0.load(Ordering::SeqCst), held: self.unsynced_held.0.load(Ordering::SeqCst) }
     }
 }

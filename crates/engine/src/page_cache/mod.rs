@@ -87,7 +87,7 @@ pub use file::File;
 pub use file_index::{FileIndex, Tag};
 pub use hazard::Held;
 pub use latch::{NotPinned, Wait};
-pub use log_order::Log;
+pub use log_order::{LOG_NUMBER_MAX, Log};
 pub use owners::FileOwners;
 pub use read_state::{ReadPattern, ReadState};
 pub use segments::Segments;

@@ -538,9 +538,9 @@ impl<M: Machine> Reclaim<M> {
             return keep();
         }
         if let Some(file) = &file
-            && let Some(number) = self.writeback().log_number_missing(file, frame)
+            && let Some(why) = self.writeback().waits_for(file, frame)
         {
-            self.writeback().put_off_for_log(file, frame, number, None);
+            self.writeback().put_off(file, frame, why, None);
             self.writeback().let_change(frame);
             return Some(Outcome::Keep);
         }

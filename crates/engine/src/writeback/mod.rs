@@ -30,9 +30,10 @@ pub use write::WritePage;
 use crate::anonymous::Anonymous;
 use crate::memory::Groups;
 use crate::page_cache::Log;
+use machine::atomic::AtomicU64;
 use machine::{LockClass, Machine};
 use std::ops::Deref;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 /// The layer (*floor*) of the engine that writes dirty pages back.
 pub struct Writeback<M: Machine> {
@@ -43,6 +44,8 @@ pub struct Writeback<M: Machine> {
     pub backings: Backings<M>,
     /// The logs that programs have made for several files ([`Writeback::create_log`]).
     logs: M::Lock<Vec<Weak<Log<M>>>>,
+    /// Number of pages that applications hold ([`Writeback::hold_page`]).
+    held_pages: Arc<AtomicU64>,
 }
 
 impl<M: Machine> Deref for Writeback<M> {
@@ -66,6 +69,6 @@ impl<M: Machine> Writeback<M> {
         let groups = anonymous.groups.as_ref().map_or(0, Groups::room);
         let backings = Backings::new(machine, devices, groups);
         let logs = machine.lock(LockClass::Other, Vec::new());
-        Self { choices, backings, logs, anonymous }
+        Self { choices, backings, logs, held_pages: Arc::default(), anonymous }
     }
 }

@@ -240,6 +240,9 @@ impl<M: Machine> Writeback<M> {
             }
             next = page + 1;
             self.machine.spend(Step::WorkItem, 1);
+            if tag == Tag::WriteFailed && self.passes_over_held(file, page, writer.purpose) {
+                continue;
+            }
             let Some(frame) = self.page_cache().find_page(&file.index, page) else { continue };
             next = self.page_cache().end_of_folio(frame, page);
             if !self.frames[frame].try_lock() {
@@ -308,8 +311,8 @@ impl<M: Machine> Writeback<M> {
         if !is_wanted() || descriptor.is(Flags::WRITEBACK) {
             return None;
         }
-        if let Some(number) = self.log_number_missing(file, frame) {
-            self.put_off_for_log(file, frame, number, Some(writer.purpose));
+        if let Some(why) = self.waits_for(file, frame) {
+            self.put_off(file, frame, why, Some(writer.purpose));
             if writer.purpose == Purpose::Retry && writer.left <= PROBE_PAGES {
                 // Such a retry looks at few pages only. One after the log has become durable further looks at all.
                 writer.left = writer.left.saturating_sub(1);

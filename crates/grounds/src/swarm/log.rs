@@ -1,5 +1,6 @@
 //! Write-ahead logging in a random world: each write of a whole file has a record in a log, and gives its page the
-//! record's number. The log becomes durable from time to time. Before it does, no stamp of a later record may be on a disk.
+//! record's number, or holds the page until the record is durable. The log becomes durable from time to time. Before it
+//! does, no stamp of a later record may be on a disk.
 
 use super::Shared;
 use super::chance::log_between;
@@ -26,6 +27,8 @@ struct Record {
     file: Arc<File<Sim>>,
     page: u32,
     stamp: [u8; 8],
+    /// Whether the page is held and has no number.
+    is_held: bool,
 }
 
 /// The log of a world.
@@ -34,6 +37,8 @@ pub(super) struct Log {
     /// The records that are not durable, the oldest first.
     records: RefCell<VecDeque<Record>>,
     durable: Cell<u64>,
+    /// Draws which pages are held; `None` in half of the worlds, in which none is.
+    holds: Option<RefCell<Rng>>,
     /// The engine's log of all files; `None` in half of the worlds, in which each file has its own.
     of_all: Option<Arc<Durable<Sim>>>,
 }
@@ -42,21 +47,29 @@ impl Log {
     /// Creates the empty log of the world with the seed `seed`.
     pub fn new(seed: u64, engine: &Engine<Sim>) -> Self {
         let is_of_all = Rng::new(seed, u64::MAX - 38).below(2) == 0;
-        Self { of_all: is_of_all.then(|| engine.access().create_log()), ..Self::default() }
+        let mut holds = Rng::new(seed, u64::MAX - 40);
+        let holds = (holds.below(2) == 0).then(|| RefCell::new(holds));
+        Self { of_all: is_of_all.then(|| engine.access().create_log()), holds, ..Self::default() }
     }
 
-    /// Adds a record: page `page` of `file` is about to get the stamp `stamp`. Gives the page the record's number.
+    /// Adds a record: page `page` of `file` is about to get the stamp `stamp`. Gives the page the record's number, or holds
+    /// the page.
     pub fn add(&self, shared: &Shared, file: &Arc<File<Sim>>, page: u32, stamp: u64) {
+        let access = shared.engine.access();
+        // Other tasks may run during calls of the engine, and use the log.
+        if let Some(log) = &self.of_all {
+            assert!(access.set_log(file, log), "file {} has another log", file.id);
+        }
+        let is_to_be_held = self.holds.as_ref().is_some_and(|rng| rng.borrow_mut().below(4) == 0);
+        let is_held = is_to_be_held && access.hold_page(file, page);
         let number = {
             let mut records = self.records.borrow_mut();
-            records.push_back(Record { file: file.clone(), page, stamp: stamp.to_le_bytes() });
+            records.push_back(Record { file: file.clone(), page, stamp: stamp.to_le_bytes(), is_held });
             self.durable.get() + records.len() as u64
         };
-        // Other tasks may run during these calls, and use the log.
-        if let Some(log) = &self.of_all {
-            assert!(shared.engine.access().set_log(file, log), "file {} has another log", file.id);
+        if !is_held {
+            access.raise_log_number(file, page, number);
         }
-        shared.engine.access().raise_log_number(file, page, number);
     }
 
     /// Checks that no stamp of a record that is not durable is on its disk, or on the way there.
@@ -64,7 +77,7 @@ impl Log {
     /// # Panics
     /// When one is.
     fn check(&self, sim: &Sim) {
-        for (n, Record { file, page, stamp }) in (1..).zip(self.records.borrow().iter()) {
+        for (n, Record { file, page, stamp, .. }) in (1..).zip(self.records.borrow().iter()) {
             let is_early = file.block(*page).is_some_and(|block| sim.has_stamp(file.device, block, *stamp));
             let (number, durable) = (self.durable.get() + n, self.durable.get());
             assert!(
@@ -79,13 +92,20 @@ impl Log {
     fn make_durable(&self, shared: &Shared) {
         let records = self.records.take();
         self.durable.set(self.durable.get() + records.len() as u64);
-        if let Some(log) = &self.of_all {
-            return shared.engine.access().note_log_durable(log, self.durable.get());
-        }
-        // Other tasks may run during the calls, and make files.
-        let files: Vec<_> = shared.live.borrow().values().filter_map(|store| store.what.file().cloned()).collect();
         let access = shared.engine.access();
-        files.iter().for_each(|file| access.note_log_durable(&access.log_of(file), self.durable.get()));
+        // Other tasks may run during the calls. They may make files, and add records.
+        if let Some(log) = &self.of_all {
+            access.note_log_durable(log, self.durable.get());
+        } else {
+            let files: Vec<_> = shared.live.borrow().values().filter_map(|store| store.what.file().cloned()).collect();
+            files.iter().for_each(|file| access.note_log_durable(&access.log_of(file), self.durable.get()));
+        }
+        for Record { file, page, .. } in records.into_iter().filter(|record| record.is_held) {
+            let has_later = self.records.borrow().iter().any(|later| later.file.id == file.id && later.page == page);
+            if !has_later {
+                access.release_page(&file, page);
+            }
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Write-ahead logging: no page is written before the log is durable up to the page's log number.
+//! Write-ahead logging: no page is written before the log is durable up to the page's log number, or while it is held.
 
 use crate::ground::{Ground, PAGES, Plan, choices_of, stamp};
 use engine::Task;
@@ -301,5 +301,76 @@ fn a_page_that_has_failed_makes_the_log_wanted() {
         assert!(ground.fsync(&file).is_err());
         write_with(ground, &file, 0..1, 4);
         assert_eq!(access.log_wanted(&log_of(ground, &file)), Some(4));
+    });
+}
+
+/// Writes pages of a file and holds each.
+fn write_held(ground: &Ground, file: &Arc<File<Sim>>, pages: std::ops::Range<u32>) {
+    for page in pages {
+        let access = ground.engine.access();
+        let pinned = access.pin_for_write(&mut Task::user(), file, page).unwrap();
+        assert!(access.hold_page(file, page));
+        access.unpin_write(file, pinned);
+        ground.write(file, page..page + 1).unwrap();
+    }
+}
+
+/// Neither reclaim, nor the flusher, nor a sync writes pages that are held, even if the log is durable for ever. Once they
+/// are released, they are written, although nobody syncs the file.
+#[test]
+fn no_page_is_written_while_it_is_held() {
+    for kernel in KERNELS {
+        let mut plan = Plan { choices: choices_of(kernel), ..Plan::default() };
+        plan.choices.memory.min_free_kbytes = 1024;
+        (plan.choices.writeback.dirty_expire_ms, plan.choices.writeback.dirty_writeback_ms) = (100, 100);
+        plan.run(move |ground| {
+            let (file, other) = (ground.import(60), ground.import(2 * PAGES as u32));
+            let access = ground.engine.access();
+            write_held(ground, &file, 0..60);
+            ground.read(&other, 0..2 * PAGES as u32).unwrap();
+            access.note_log_durable(&log_of(ground, &file), u64::MAX);
+            ground.pause_ms(2000);
+            let sync = || ground.fsync(&file);
+            assert!(matches!(sync(), Err(engine::Error::Write { source: IoError::Held, .. })), "{kernel}");
+            assert_eq!((ground.count("nr_written"), access.held_pages()), (0, 60), "{kernel}");
+            assert_eq!(access.first_put_off(&file).map(|page| page.source), Some(IoError::Held), "{kernel}");
+            assert_eq!(access.log_wanted(&log_of(ground, &file)), None, "{kernel}: the log would not help");
+            ground.check();
+
+            assert!((0..50).all(|page| access.release_page(&file, page)) && !access.release_page(&file, 0), "{kernel}");
+            ground.pause_ms(2000);
+            assert_eq!((ground.count("nr_written"), ground.count("nr_write_failed")), (50, 10), "{kernel}");
+            assert!(matches!(sync(), Err(engine::Error::Write { source: IoError::Held, .. })), "{kernel}");
+            access.set_length(&mut Task::user(), &file, 50 * machine::PAGE_BYTES as u64).unwrap();
+            assert_eq!((access.held_pages(), ground.count("nr_write_failed")), (0, 0), "{kernel}: they were cut off");
+            sync().unwrap();
+            let stamps = ground.read(&file, 0..50).unwrap();
+            assert!((0..50).all(|page| stamps[page as usize] == stamp(page)), "{kernel}");
+        });
+    }
+}
+
+/// The device fails for one page, which lies behind many that are held. The page is written again as soon as the device
+/// works. Later the file is removed, and its pages are held no more.
+#[test]
+fn held_pages_are_not_in_the_way_of_failed_ones() {
+    let mut plan = Plan::default();
+    plan.choices.writeback.write_failure = WriteFailure::KeepDirty;
+    plan.run(|ground| {
+        let (file, access) = (ground.import(61), ground.engine.access());
+        let held = 0..access.held_pages_max().min(60) as u32;
+        assert!(held.len() > 2 * 16, "more than are tried at a time: {}", held.len());
+        write_held(ground, &file, held.clone());
+        assert!(ground.fsync(&file).is_err());
+        ground.write(&file, 60..61).unwrap();
+        ground.inject(Fault::Blocks { blocks: 1..200, operation: Some(Operation::Write), error: IoError::Device });
+        assert!(matches!(ground.fsync(&file), Err(engine::Error::Write { source: IoError::Device, .. })));
+        assert_eq!(ground.count("nr_write_failed"), held.len() as u64 + 1);
+        ground.inject(Fault::Mended);
+        ground.pause_ms(10_000);
+        assert_eq!(ground.count("nr_write_failed"), held.len() as u64);
+        access.unlink(&file);
+        drop(file);
+        assert_eq!((access.held_pages(), ground.count("nr_dirty")), (0, 0));
     });
 }

@@ -1,5 +1,6 @@
 //! The order of a file's writes and of the writes to the caller's log
-//! ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)).
+//! ([`PageWrite::raise_log_number`](crate::PageWrite::raise_log_number)), and pages that are held
+//! ([`PageWrite::hold`](crate::PageWrite::hold)).
 
 use super::File;
 use crate::error::Error;
@@ -11,16 +12,22 @@ impl File {
     /// [`File::note_log_durable`] says how far that is durable. The log stays the file's until its last handle is closed.
     ///
     /// # Errors
-    /// When the file has another log: one that was set before, or its own, because a page has a log number already or
+    /// When the file has another log: one that was set before, or its own, because a page has a log number or is held, or
     /// [`File::note_log_durable`] or [`File::wait_for_log_wanted`] was called. When the log belongs to another memory.
     pub fn set_log(&self, log: &Log) -> Result<(), Error> {
         if !log.is_of(&self.shared) {
-            return Err(Error::LogNumber("the log belongs to another memory"));
+            return Err(Error::WriteOrder("the log belongs to another memory"));
         }
         match self.engine.access().set_log(self.cached(), &log.engines) {
             true => Ok(()),
-            false => Err(Error::LogNumber("the file has another log already")),
+            false => Err(Error::WriteOrder("the file has another log already")),
         }
+    }
+
+    /// Releases page `page`, which [`PageWrite::hold`](crate::PageWrite::hold) holds, so that it may be written. Returns
+    /// whether the page was held. Does not wait for the write, nor for guards of the page.
+    pub fn release(&self, page: u64) -> bool {
+        u32::try_from(page).is_ok_and(|page| self.engine.access().release_page(self.cached(), page))
     }
 
     /// Says that the file's log is durable up to the record `number`, as [`Log::note_durable`] does. The number is

@@ -82,8 +82,9 @@ impl File {
     /// # Errors
     /// When a page could not be written since this handle last got an error; the page stays in memory and will be
     /// written again. When a page must not be written before the log, with the kind
-    /// [`ErrorKind::LogBehind`](crate::ErrorKind::LogBehind). Also when the system could not make the file durable; the system has then given up the data that
-    /// it had not written.
+    /// [`ErrorKind::LogBehind`](crate::ErrorKind::LogBehind), or because the program holds it, with
+    /// [`ErrorKind::Held`](crate::ErrorKind::Held). Also when the system could not make the file durable; the system has
+    /// then given up the data that it had not written.
     ///
     /// ```
     /// # let folder = tempfile::tempdir()?;
