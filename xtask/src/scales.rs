@@ -38,8 +38,8 @@ pub struct Wanted<'a> {
 }
 
 /// Does the requested runs, and adds their outcomes to the record (`docs/scales.csv`). Then does the runs with further
-/// seeds that the record lacks, for kernels that are better than the first kernel at one scale and worse at another.
-/// Then writes the page about scales (`docs/scales.md`).
+/// seeds that the record lacks, for kernels that are better than the first kernel at one scale and worse at another: of
+/// the requested experiments, scales and kernels only. Then writes the page about scales (`docs/scales.md`).
 pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
     let all = experiments(root)?;
     let mut record = Record::read(&root.join(RECORD))?;
@@ -54,14 +54,15 @@ pub fn write(root: &Path, wanted: Wanted<'_>) -> Outcome {
         }
     }
     let is_wanted = |list: Option<&str>, word: &str| list.is_none_or(|list| list.split(',').any(|it| it == word));
-    cases.retain(|case| {
-        let is_asked_for = is_wanted(wanted.experiments, &case.experiment)
+    let is_asked_for = |case: &Case| {
+        is_wanted(wanted.experiments, &case.experiment)
             && is_wanted(wanted.scales, &case.scale)
-            && is_wanted(wanted.kernels, &case.kernel);
-        is_asked_for && !(wanted.missing && record.has(case))
-    });
+            && is_wanted(wanted.kernels, &case.kernel)
+    };
+    cases.retain(|case| is_asked_for(case) && !(wanted.missing && record.has(case)));
     run_into(&mut record, &all, cases, Some(&root.join(RECORD)))?;
-    let doubtful = doubtful(&record, &all);
+    let mut doubtful = doubtful(&record, &all);
+    doubtful.retain(is_asked_for);
     run_into(&mut record, &all, doubtful, Some(&root.join(RECORD)))?;
     write_page(root)
 }
