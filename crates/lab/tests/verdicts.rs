@@ -84,9 +84,10 @@ fn a_kernel_beside_itself_is_told_apart_in_3_to_7_percent_of_cases() {
             (pooled[n][0], pooled[n][1], all[n]) = (pooled[n][0] + pairs, pooled[n][1] + sets, all[n] + times);
         }
     }
-    // With five seeds the test tells 3.2 % of equal columns apart, and with six pairs 3.1 %: no possible error is
-    // nearer to 5 %. Ties reduce these shares.
-    for (([pairs, sets], times), least) in pooled.into_iter().zip(all).zip([[2.0, 2.0], [2.0, 3.0], [3.0, 3.0]]) {
+    // With five seeds the test tells 3.2 % of equal columns apart, and with six 3.1 % or 4.1 %: no possible error is
+    // nearer to 5 %. Ties reduce these shares. The rows come from the same runs, so that all of them together have a
+    // standard error of a point, as one row has.
+    for (([pairs, sets], times), least) in pooled.into_iter().zip(all).zip([[2.0, 2.0], [2.0, 2.0], [3.0, 3.0]]) {
         let shares = [pairs, sets].map(|count| percent(count, times));
         println!("all: {:.1} % in pairs, {:.1} % as sets, of {times}", shares[0], shares[1]);
         assert!(shares.iter().zip(least).all(|(share, least)| (least..=7.0).contains(share)), "{shares:?}");
@@ -100,6 +101,8 @@ fn a_kernel_beside_itself_with_the_same_seeds_is_the_same() {
     let row = &rows(EXPERIMENT, 6)[0];
     let samples = &row.cells[0].samples;
     assert_eq!(samples.len(), 6);
+    // The runs end when their operations are done, and not when the next look finds it, each 10 ms.
+    assert!(samples.iter().all(|one| samples.iter().filter(|it| it.value == one.value).count() == 1), "{samples:?}");
     let same = Comparison::of(row.better, samples, samples).expect("values");
     assert!(!same.verdict.is_told_apart() && same.shift.value == 0.0, "{same:?}");
 }

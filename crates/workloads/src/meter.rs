@@ -131,6 +131,8 @@ struct Shared {
     keeps_step: bool,
     /// Number of measured tasks that have not ended.
     running: AtomicUsize,
+    /// Time, in ns, at which the last of the measured tasks that have ended so far ended.
+    ended_at: AtomicU64,
     /// Number of tasks that run beside the measured ones and have not ended.
     others: AtomicUsize,
     /// The progress of each measured task.
@@ -179,9 +181,11 @@ impl Tally {
     }
 
     /// Notes that the task has ended, so that no other task waits for it. A task may end early because it was killed.
-    fn end(&self) {
+    fn end<S: System>(&self, system: &S) {
         self.note_ready();
-        self.shared.progress.get(self.task).inspect(|own| own.has_ended.store(true, Relaxed));
+        let Some(own) = self.shared.progress.get(self.task) else { return };
+        self.shared.ended_at.fetch_max(system.now().0, Relaxed);
+        own.has_ended.store(true, Relaxed);
     }
 
     /// Returns whether the measurement is over.
@@ -344,6 +348,7 @@ fn measure_bodies<S: System>(
         is_over: AtomicBool::new(false),
         keeps_step: measured.keeps_step,
         running: AtomicUsize::new(*tasks as usize),
+        ended_at: AtomicU64::new(0),
         others: AtomicUsize::new(task_count - *tasks as usize),
         progress: (0..*tasks).map(|_| Alone::default()).collect(),
     });
@@ -357,7 +362,7 @@ fn measure_bodies<S: System>(
                 let _ending = Ending { shared: shared.clone(), is_measured };
                 let mut tally = Tally::new(&shared, n as usize, if is_measured { most } else { u64::MAX });
                 let result = body(system, n, &mut tally);
-                tally.end();
+                tally.end(system);
                 if result.is_err() {
                     shared.is_over.store(true, Relaxed);
                 }
@@ -417,11 +422,15 @@ fn watch<S: System>(
     loop {
         system.sleep(measured.look_every);
         let now = system.now();
+        let has_ended = shared.running.load(Relaxed) == 0;
         let operations = shared.progress.iter().map(|task| task.operations.load(Relaxed)).sum();
         progress.set_operations(operations);
         progress.set_now_ns(now.0);
-        if looks.last().is_none_or(|last| last.0 < now) {
-            looks.push((now, operations));
+        // A number of operations is done when the last task ends, and not at the look after it.
+        let is_exact = has_ended && matches!(measured.length, Length::Operations(_));
+        let at = if is_exact { Nanos(shared.ended_at.load(Relaxed)).min(now) } else { now };
+        if looks.last().is_none_or(|last| last.0 < at) {
+            looks.push((at, operations));
         }
         if measured.fills_memory && full.is_none() && detector.is_full(now, signs(system, reclaimed)) {
             full = Some(Full { at: now, operations, read_in: system.pages_read_in() });
@@ -438,7 +447,7 @@ fn watch<S: System>(
         if is_set || end.is_some_and(|end| now >= end) || system.is_killed() {
             shared.is_over.store(true, Relaxed);
         }
-        if shared.running.load(Relaxed) == 0 {
+        if has_ended {
             shared.is_over.store(true, Relaxed);
             if shared.others.load(Relaxed) == 0 {
                 return (looks, full, at_full);

@@ -161,7 +161,7 @@ impl Worker {
                 None
             }
             Err(Error::Killed) if self.shared.sim.is_killed() => None,
-            Err(Error::Write { source: IoError::LogBehind, .. }) if self.shared.log.is_some() => None,
+            Err(Error::Write { source: IoError::LogBehind | IoError::Held, .. }) if self.shared.log.is_some() => None,
             Err(Error::Read { .. } | Error::SwapRead { .. } | Error::Write { .. }) if self.shared.has_faults => None,
             Err(error) => panic!("nothing failed, but a task was told: {error}"),
         }
