@@ -159,6 +159,8 @@ impl Diagnosis {
             finding.next = advice::next(finding.cause, signs);
             let is_ill = finding.weight == Weight::Illness;
             debug_assert!(!is_ill || !finding.next.is_empty(), "no step for {}", finding.cause);
+            let is_spaced = |text: &str| text.contains("  ");
+            debug_assert!(!is_spaced(&finding.sentence) && !is_spaced(&finding.rule), "two spaces: {finding:?}");
         }
         this.findings.sort_by_key(|finding| (finding.weight == Weight::Notice, rules::stage(finding.cause)));
         this

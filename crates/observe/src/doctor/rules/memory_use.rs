@@ -187,7 +187,8 @@ pub fn page_tables(signs: &Signs) -> Said {
     }
     let why = match sharers(signs).zip(now.shmem) {
         Some((sharers, shared)) => format!(
-            "as many as {sharers:.0} processes need that each map all {:.0} MiB of shared memory in pages of 4 KiB. Huge pages make the              tables hundreds of times smaller",
+            "as many as {sharers:.0} processes need that each map all {:.0} MiB of shared memory in pages of 4 KiB. Huge pages make the \
+             tables hundreds of times smaller",
             mib(shared)
         ),
         None => "many processes map much memory, each with tables of its own".to_owned(),
@@ -202,7 +203,8 @@ pub fn page_tables(signs: &Signs) -> Said {
     let is_scarce = available.is_none_or(|share| share < SCARCE_MAX);
     let sentence = format!("{share:.0} % of memory ({:.0} MiB) is page tables: {why}.", mib(tables));
     let rule = format!(
-        "page tables are at least {TABLES_MIN} % of memory; an illness where less than {SCARCE_MAX} % is available; shared memory is          named where at least {SHARERS_MIN} processes that map all of it would need such tables"
+        "page tables are at least {TABLES_MIN} % of memory; an illness where less than {SCARCE_MAX} % is available; shared memory is \
+         named where at least {SHARERS_MIN} processes that map all of it would need such tables"
     );
     Ok(Some(Finding {
         weight: if is_scarce { Weight::Illness } else { Weight::Notice },
