@@ -675,6 +675,28 @@ fn texts_of_a_moment_are_each_diagnosed() {
 }
 
 /// Reads a paste with a prompt, a code fence and two recordings through each command that reads texts.
+/// A folder has a recording that tells of no illness, and one of another kind that does. The illness is told first,
+/// whatever the names of the files.
+#[test]
+fn of_several_files_the_ill_come_first() {
+    let of_minutes = |of_minute: &str| -> String {
+        (0..12).map(|minute| format!("zzz ***Mon Nov 30 10:{minute:02}:00 UTC 2026\n{of_minute}")).collect()
+    };
+    let healthy = of_minutes("MemTotal: 16384000 kB\nMemFree: 9000000 kB\nMemAvailable: 14000000 kB\n");
+    let ill = of_minutes(
+        " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n \
+         2  8 419430 120000   4000 300000 3000 3500  9000  8000  900 2000  5 20 10 65  0\n",
+    );
+    for (healthy_name, ill_name) in [("a", "b"), ("b", "a")] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join(healthy_name), &healthy).unwrap();
+        fs::write(folder.path().join(ill_name), &ill).unwrap();
+        let text = print(&["doctor", folder.path().to_str().unwrap()]);
+        let [ill, healthy] = ["! anonymous-thrashing", "no illness found"].map(|words| text.find(words).expect(&text));
+        assert!(ill < healthy, "{text}");
+    }
+}
+
 #[test]
 fn import_and_report_read_the_texts_that_doctor_reads() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -102,7 +102,7 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
         given.read_from(piped, arguments.interval).map_err(wrong)?;
     }
     given.warnings.iter().for_each(|warning| warn(warning));
-    let patients =
+    let mut patients =
         given.patients(arguments.interval, arguments.seconds.map(|time| time.as_secs_f64())).map_err(wrong)?;
     if patients.iter().all(|patient| Diagnosis::of(&patient.signs).is_blind()) {
         let names: Vec<String> = arguments.files.iter().map(|path| path.display().to_string()).collect();
@@ -114,6 +114,10 @@ fn saved(arguments: &Arguments) -> Result<Option<Vec<Patient>>, End> {
              /proc/meminfo or a recording",
             names.join(", ")
         )));
+    }
+    if arguments.files.len() > 1 || arguments.files.iter().any(|path| path.is_dir()) {
+        // The answer comes first: a file without an illness must not stand before one with an illness.
+        patients.sort_by_cached_key(|patient| Diagnosis::of_patient(patient).has_no_illness());
     }
     Ok(Some(patients))
 }

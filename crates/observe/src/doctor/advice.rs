@@ -189,6 +189,13 @@ fn has_group(signs: &Signs) -> bool {
     signs.group.is_some() || came || was_out || of_log
 }
 
+/// Returns whether the log has a failed request that could not wait for reclaim. Also returns `true` if a request does not
+/// say so.
+fn cannot_wait(signs: &Signs) -> bool {
+    let mut reports = signs.log.iter().flat_map(|log| &log.reports).peekable();
+    reports.peek().is_none() || reports.any(|report| report.gfp.as_ref().is_none_or(|gfp| !gfp.may_sleep))
+}
+
 /// Returns whether the signs come from the whole computer.
 fn is_of_computer(signs: &Signs) -> bool {
     signs.group.is_none()
@@ -681,7 +688,14 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         &["allocation-failed"],
         &[
             Look("cat /proc/buddyinfo", "whether blocks of the order that failed are free, and in which zone"),
-            Set("vm.min_free_kbytes", "twice what it is", "requests that may not wait, of drivers, find free pages"),
+            Where(
+                cannot_wait,
+                &Set(
+                    "vm.min_free_kbytes",
+                    "twice what it is",
+                    "requests that may not wait, of drivers, find free pages",
+                ),
+            ),
             Simulate("run highalloc --kernel 6.18-classic --scale 1/64", "requests for large blocks under load"),
         ],
     ),
@@ -743,7 +757,7 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         &[
             Set(
                 "memory.max",
-                "what `anon` and its mapped files take together",
+                "what `anon`, `shmem` and its mapped files take together, and not less than now",
                 "its own code has to fit beside its data",
             ),
             File("memory.stat", "pages that came back, major faults, and what it is used for"),

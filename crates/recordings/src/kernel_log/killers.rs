@@ -12,9 +12,10 @@ pub enum Killer {
     Earlyoom,
     /// `kubelet`, which decides by the available memory of its node.
     Kubelet,
-    /// The kernel, which killed a process of a container at the container's limit, or because the whole node was out of
-    /// memory. Kubernetes reports such a kill.
+    /// The kernel, which killed a process of a container at the container's limit. Kubernetes reports such a kill.
     OfContainer,
+    /// The kernel, which killed a process because the whole node was out of memory. Kubernetes reports such a kill.
+    OfNode,
     /// The kernel. The killed process belonged to a unit of `systemd`, which reports the kill.
     OfUnit,
 }
@@ -105,7 +106,7 @@ impl Killers {
             evictions.push(found(Killer::Kubelet, name, Some(why.trim_start_matches(['.', ' ']))));
         } else if let Some((_, rest)) = text.split_once("System OOM encountered, victim process: ") {
             let name = rest.split(',').next().unwrap_or(rest);
-            evictions.push(found(Killer::OfContainer, name, Some("the whole node was out of memory")));
+            evictions.push(found(Killer::OfNode, name, Some("the whole node was out of memory")));
         } else if let Some((unit, _)) = text.split_once(": A process of this unit has been killed by the OOM killer") {
             let unit = unit.rsplit(' ').next().unwrap_or(unit);
             evictions.push(found(Killer::OfUnit, unit, None));
@@ -236,7 +237,7 @@ mod tests {
             Jan 1 10:00:00 h systemd[1]: db.service: A process of this unit has been killed by the OOM killer.\n";
         let all = told(text);
         let whom: Vec<(Killer, &str)> = all.iter().map(|it| (it.0, &*it.1)).collect();
-        use Killer::{Kubelet, OfContainer, OfUnit};
+        use Killer::{Kubelet, OfContainer, OfNode, OfUnit};
         assert_eq!(
             whom,
             [
@@ -244,7 +245,7 @@ mod tests {
                 (Kubelet, "web-1"),
                 (OfContainer, "db-0"),
                 (OfContainer, "sidecar"),
-                (OfContainer, "java"),
+                (OfNode, "java"),
                 (OfUnit, "db.service")
             ]
         );

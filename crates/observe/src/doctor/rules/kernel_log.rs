@@ -80,7 +80,7 @@ fn name_of(killer: Killer) -> &'static str {
         Killer::SystemdOomd => "systemd-oomd",
         Killer::Earlyoom => "earlyoom",
         Killer::Kubelet => "kubelet",
-        Killer::OfContainer => "the kernel (as Kubernetes tells)",
+        Killer::OfContainer | Killer::OfNode => "the kernel (as Kubernetes tells)",
         Killer::OfUnit => "the kernel (as systemd tells)",
     }
 }
@@ -108,7 +108,9 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     let (said, how) = match killer {
         Killer::SystemdOomd => (
             format!("systemd-oomd, and not the kernel, killed {whom} ({place}).{why}"),
-            "It decides by how long a cgroup waits (PSI), or by memory and swap used, while the kernel may still find memory:              ManagedOOMMemoryPressureLimit= of the unit, and SwapUsedLimit= and DefaultMemoryPressureDurationSec= of oomd.conf;              `oomctl` shows them.",
+            "It decides by how long a cgroup waits (PSI), or by memory and swap used, while the kernel may still find memory: \
+             ManagedOOMMemoryPressureLimit= of the unit, and SwapUsedLimit= and DefaultMemoryPressureDurationSec= of \
+             oomd.conf; `oomctl` shows them.",
         ),
         Killer::Earlyoom => (
             format!("earlyoom, and not the kernel, killed {whom} ({place}).{why}"),
@@ -116,15 +118,22 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
         ),
         Killer::Kubelet => (
             format!("kubelet, and not the kernel, evicted {whom} ({place}).{why}"),
-            "It decides by memory.available of the node (--eviction-hard, --eviction-soft), and takes what exceeds its request first: a              request that is true keeps a container.",
+            "It decides by memory.available of the node (--eviction-hard, --eviction-soft), and takes what exceeds its \
+             request first: a request that is true keeps a container.",
         ),
         Killer::OfContainer => (
             format!("The kernel killed {whom} ({place}), as Kubernetes tells it (OOMKilled).{why}"),
-            "A container is killed at its own limit (resources.limits.memory), whatever is free on the node; the kernel log of the node has              the report.",
+            "A container is killed at its own limit (resources.limits.memory), whatever is free on the \
+             node; the kernel log of the node has the report.",
+        ),
+        Killer::OfNode => (
+            format!("The kernel killed {whom} ({place}), as kubelet tells it (SystemOOM).{why}"),
+            "The node's own memory was exhausted, and no container had to reach its limit: requests that sum up to what the node has \
+             keep it from this, and the node's kernel log has the report.",
         ),
         Killer::OfUnit => (
             format!("The kernel killed a process of {whom} ({place}), as systemd tells it.{why}"),
-            "The kernel log (`journalctl -k`) has the report of why.",
+            "The kernel's own report says why.",
         ),
     };
     vec![said, how.to_owned()]

@@ -291,7 +291,7 @@ pub fn short(signs: &Signs) -> Said {
     let [swap, free_swap] = signs.swap.unwrap_or_default();
     let has_swap = swap > 0.0 && percent(free_swap, swap) >= super::SWAP_FREE_MIN;
     let of_swap = match (signs.swap, has_swap) {
-        (None, _) => "Of swap nothing is known.",
+        (None, _) => "The input tells nothing of swap.",
         (Some([total, _]), _) if total <= 0.0 => {
             "There is no swap: what is wanted next is taken from page cache, and then somebody is killed."
         }
@@ -322,18 +322,19 @@ pub fn short(signs: &Signs) -> Said {
     } else {
         format!(" The largest processes are {}.", processes.join(", "))
     };
-    let figures = vec![
-        figure("MemTotal", mib(total), "MiB"),
-        figure("MemAvailable", mib(available), "MiB"),
-        figure("swap", mib(swap), "MiB"),
-        figure("free swap", mib(free_swap), "MiB"),
+    let figures = [
+        Some(figure("MemTotal", mib(total), "MiB")),
+        Some(figure("MemAvailable", mib(available), "MiB")),
+        if_known("swap", signs.swap.map(|[total, _]| mib(total)), "MiB"),
+        if_known("free swap", signs.swap.map(|[_, free]| mib(free)), "MiB"),
     ];
     let sentence = format!("Next to nothing is left: {share:.1} % of memory is available.{uses}{who} {of_swap}");
     let rule =
         format!("less than {SHORT_MAX} % of memory is available; an illness where swap is full or there is none");
+    let is_ill = signs.swap.is_some() && !has_swap;
     Ok(Some(Finding {
-        weight: if has_swap { Weight::Notice } else { Weight::Illness },
-        ..Finding::new("memory-short", sentence, figures, rule)
+        weight: if is_ill { Weight::Illness } else { Weight::Notice },
+        ..Finding::new("memory-short", sentence, figures.into_iter().flatten().collect(), rule)
     }))
 }
 
@@ -410,6 +411,16 @@ Hugetlb:               0 kB
             .replace("Cached:          7873596", "Cached: 1705596");
         assert_eq!(found(&signs(&text)), None);
         assert_eq!(found(&with(&[("Shmem", 6_000_000)])), None);
+    }
+
+    #[test]
+    fn short_memory_is_no_illness_where_swap_is_unknown() {
+        let mut signs = with(&[("MemAvailable", 160_000), ("SwapFree", 0)]);
+        assert_eq!(short(&signs).unwrap().unwrap().weight, Weight::Illness);
+        signs.swap = None;
+        let finding = short(&signs).unwrap().unwrap();
+        assert_eq!((finding.weight, finding.figures.len()), (Weight::Notice, 2), "{finding:?}");
+        assert!(finding.sentence.ends_with("tells nothing of swap."), "{}", finding.sentence);
     }
 
     #[test]

@@ -194,3 +194,29 @@ fn tasks_that_stood_still_are_an_illness_where_they_reclaimed() {
     assert_eq!(finding.weight, Weight::Illness);
     assert_eq!(stood_still(&signs("[ 1.0] usb 1-1: new\n")), Ok(None));
 }
+
+#[test]
+fn a_node_that_is_out_of_memory_is_no_container_at_its_limit() {
+    let said = said("Warning  SystemOOM  12m  kubelet  System OOM encountered, victim process: python3, pid: 22110\n");
+    must_say(
+        &said,
+        &["The kernel killed python3", "the whole node was out of memory", "no container had to reach its limit"],
+    );
+    assert!(!said.contains("at its own limit"), "{said}");
+}
+
+/// A larger reserve helps requests that cannot wait for reclaim. A request that can wait, and fails for want of a block,
+/// finds no block in the reserve.
+#[test]
+fn a_larger_reserve_is_advised_for_requests_that_cannot_wait() {
+    let failure = |flags: &str| {
+        format!(
+            "[  1.0] ifconfig: page allocation failure: order:4, mode:0x40dc0({flags}), nodemask=(null)\n[  1.1] Mem-Info:\n"
+        )
+    };
+    for (flags, is_advised) in [("GFP_KERNEL|__GFP_COMP", false), ("GFP_ATOMIC|__GFP_COMP", true)] {
+        let steps = crate::doctor::advice::next("allocation-failed", &signs(&failure(flags)));
+        let is_there = steps.iter().any(|step| step.show().contains("min_free_kbytes"));
+        assert_eq!(is_there, is_advised, "{flags}: {steps:?}");
+    }
+}
