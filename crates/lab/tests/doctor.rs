@@ -683,10 +683,10 @@ fn of_several_files_the_ill_come_first() {
         (0..12).map(|minute| format!("zzz ***Mon Nov 30 10:{minute:02}:00 UTC 2026\n{of_minute}")).collect()
     };
     let healthy = of_minutes("MemTotal: 16384000 kB\nMemFree: 9000000 kB\nMemAvailable: 14000000 kB\n");
-    let ill = of_minutes(
-        " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n \
-         2  8 419430 120000   4000 300000 3000 3500  9000  8000  900 2000  5 20 10 65  0\n",
-    );
+    // The first line of each output is that since the boot.
+    let line = " 2  8 419430 120000   4000 300000 3000 3500  9000  8000  900 2000  5 20 10 65  0\n";
+    let title = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+    let ill = of_minutes(&[title, line, line].concat());
     for (healthy_name, ill_name) in [("a", "b"), ("b", "a")] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join(healthy_name), &healthy).unwrap();
