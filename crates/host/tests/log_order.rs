@@ -424,7 +424,7 @@ fn a_file_has_one_log() {
 /// They are written after their release, without a sync.
 #[test]
 fn held_pages_are_written_after_their_release() {
-    const HELD: u64 = 200;
+    const HELD: u64 = 100;
     let folder = folder();
     let memory = memory();
     let tree = memory.create(folder.path().join("tree")).unwrap();
