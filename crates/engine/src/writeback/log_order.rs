@@ -130,7 +130,7 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Returns the number of pages that may be held at present: half of those that may wait for their writes before writes
-    /// to their file are refused ([`Writeback::refuses_writes`]). The other half is for pages that wait for the log, and
+    /// to their file are refused. The other half is for pages that wait for the log, and
     /// for a limit that falls after pages were held.
     #[must_use]
     pub fn held_pages_max(&self) -> u64 {
