@@ -228,11 +228,6 @@ impl<M: Machine> LogOrder<M> {
         (word > durable).then_some(WaitsFor { log_number, is_held: word & HELD != 0 })
     }
 
-    /// Returns whether a page is held and does not wait for the log.
-    pub(crate) fn is_only_held(&self, page: u32) -> bool {
-        self.waits_for(page).is_some_and(|why| why.log_number.is_none())
-    }
-
     /// Records that a sync has put off page `page`, because of `why`.
     pub(crate) fn note_unsynced(&self, page: u32, why: WaitsFor) {
         match why.log_number {

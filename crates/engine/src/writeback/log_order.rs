@@ -4,10 +4,10 @@
 //! A write that comes too early is *put off*. The page is then treated like a page whose write has failed
 //! ([`super::write_failure`]), except that no error is recorded: no dirty limit counts it, reclaim ignores it, and the
 //! flusher keeps it apart and tries to write it again at intervals, or as soon as the log has become durable further or the
-//! page is released. If
-//! there are too many such pages, writes to their file are refused. No task of the engine ever waits for the log, and none
-//! writes it: the application's own task for the log learns by `Access::wait_for_log_wanted` how far it is wanted. One log may be
-//! that of many files: what becomes durable then concerns only those of which writes were put off.
+//! page is released. If there are too many such pages, writes to their file are refused. No task of the engine ever waits
+//! for the log, and none writes it: the application's own task for the log learns by `Access::wait_for_log_wanted` how far
+//! it is wanted. One log may be that of many files: what becomes durable then concerns only those of which writes were put
+//! off.
 //!
 //! The order holds only if no page changes while it is being written (`writeback.stable_pages`).
 
@@ -130,8 +130,8 @@ impl<M: Machine> Writeback<M> {
     }
 
     /// Returns the number of pages that may be held at present: half of those that may wait for their writes before writes
-    /// to their file are refused. The other half is for pages that wait for the log, and
-    /// for a limit that falls after pages were held.
+    /// to their file are refused. The other half is for pages that wait for the log, and for a limit that falls after pages
+    /// were held.
     #[must_use]
     pub fn held_pages_max(&self) -> u64 {
         self.dirty_limits().free_run() / 2
@@ -208,9 +208,11 @@ impl<M: Machine> Writeback<M> {
     /// Returns whether a task that writes pages which were put off passes over page `page`, because it is held. This
     /// costs less than an attempt to write it: a long transaction may hold many pages.
     pub(super) fn passes_over_held(&self, file: &File<M>, page: u32, purpose: Purpose) -> bool {
-        let Some(order) = file.log_order.get().filter(|order| order.is_only_held(page)) else { return false };
+        let Some(order) = file.log_order.get() else { return false };
+        // A page that waits for the log, too, goes on to make the log wanted.
+        let Some(why) = order.waits_for(page).filter(|why| why.log_number.is_none()) else { return false };
         if purpose == Purpose::Sync {
-            order.note_unsynced(page, WaitsFor { log_number: None, is_held: true });
+            order.note_unsynced(page, why);
         }
         true
     }
