@@ -31,6 +31,12 @@ pub fn has_time(line: &str) -> bool {
     strip(line).0.is_some()
 }
 
+/// Returns the kernel's message in a line: the line without what loggers put before it.
+#[must_use]
+pub fn message(line: &str) -> &str {
+    strip(line).1
+}
+
 /// Largest number of words that a logger's prefix may have before `kernel:`. The words are a time of up to five words,
 /// a facility and a host; one more word is accepted.
 const WORDS_BEFORE_MAX: usize = 8;

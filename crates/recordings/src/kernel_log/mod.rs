@@ -61,7 +61,8 @@ pub enum Kind {
     Failure,
     /// A request for memory waited for this many ms. Linux 4.10 to 4.14 reported this.
     Stalled(u64),
-    /// A user asked for the report (SysRq `m`), or the beginning of the report is missing.
+    /// A user asked for the report (SysRq `m`), or the beginning of the report is missing and nothing in the rest says
+    /// why it was printed.
     Shown,
 }
 
@@ -70,6 +71,9 @@ pub enum Kind {
 pub struct Report {
     /// The reason for which the report was printed.
     pub kind: Kind,
+    /// True if the beginning of the report is missing from the log. The request, and the task that made it, are then
+    /// unknown.
+    pub is_cut: bool,
     /// The line at which the report begins, from 1.
     pub line: usize,
     /// The time at the beginning of the report's first line, as the log prints it; none if this line has no time.
@@ -250,6 +254,7 @@ impl Report {
     fn new(kind: Kind, line: Line<'_>) -> Self {
         Self {
             kind,
+            is_cut: false,
             line: line.number,
             at: line.at.map(str::to_owned),
             task: None,
@@ -299,7 +304,9 @@ impl Report {
 }
 
 /// Texts by which a line of a kernel log is recognised as one about memory.
-const SIGNS: [&str; 10] = [
+const SIGNS: [&str; 12] = [
+    "sysrq: Show Memory",
+    "SysRq : Show Memory",
     " invoked oom-killer:",
     "page allocation failure",
     "page allocation stalls for",
@@ -312,10 +319,67 @@ const SIGNS: [&str; 10] = [
     "soft lockup - CPU#",
 ];
 
+/// Texts with which lines after the first of a report begin. No other text has such lines.
+const INSIDE: [&str; 7] = [
+    "lowmem_reserve[]:",
+    "Free swap  =",
+    "Total swap =",
+    "Memory cgroup stats for ",
+    "Memory cgroup stats:",
+    "Unreclaimable slab info:",
+    "Tasks state (memory values in pages):",
+];
+
+/// The counters with which lines of a report about the whole computer begin.
+const COUNTERS: [&str; 6] = ["active_anon", "active_file", "unevictable", "slab_reclaimable", "mapped", "free"];
+
+/// Texts with which lines inside of a report end, after a number of pages.
+const PAGES: [&str; 5] =
+    [" total pagecache pages", " pages in swap cache", " pages RAM", " pages HighMem/MovableOnly", " pages hwpoisoned"];
+
 /// Returns whether a line comes from a kernel log and is about memory.
 #[must_use]
 pub fn tells(line: &str) -> bool {
-    SIGNS.iter().chain(&killers::SIGNS).any(|sign| line.contains(sign))
+    SIGNS.iter().chain(&killers::SIGNS).any(|sign| line.contains(sign)) || is_inside(line::message(line))
+}
+
+/// Returns whether a message of the kernel can only be a line inside of a report. If no report is open at such a line,
+/// the log lacks the beginning of the report.
+fn is_inside(text: &str) -> bool {
+    let is_of_zone = text.contains(" free:") && text.contains("kB min:") && text.contains("kB low:");
+    let is_of_node = || text.starts_with("Node ") && text.contains(" isolated(anon):");
+    let is_of_counters = || {
+        let mut names = text.split_whitespace().map(|word| {
+            let (name, pages) = word.split_once(':')?;
+            counted(pages).map(|_| name)
+        });
+        names.next().flatten().is_some_and(|first| COUNTERS.contains(&first)) && names.next().flatten().is_some()
+    };
+    let has_blocks = || text.contains("*4kB ") && text.ends_with("kB") && text.contains("= ");
+    INSIDE.iter().any(|begin| text.starts_with(begin))
+        || PAGES.iter().any(|end| text.strip_suffix(end).is_some_and(|count| counted(count).is_some()))
+        || is_of_zone
+        || is_of_node()
+        || is_of_counters()
+        || has_blocks()
+        || is_only_of_killer(text)
+}
+
+/// Returns whether a message of the kernel is a line that only the OOM killer prints within a report.
+fn is_only_of_killer(text: &str) -> bool {
+    is_heading_of_tasks(text)
+        || text.starts_with("Tasks state (memory values in pages):")
+        || text.starts_with("Unreclaimable slab info:")
+        || text.starts_with("Memory cgroup stats")
+        || text.starts_with("oom-kill:constraint=")
+        || text.starts_with("Task in ") && text.contains(" killed as a result of limit of ")
+        || limit(text).is_some()
+        || task(text, &[]).is_some()
+}
+
+/// Returns whether a line is the heading of the table of processes, such as `[ pid ]   uid  tgid total_vm      rss …`.
+fn is_heading_of_tasks(text: &str) -> bool {
+    text.starts_with('[') && text.contains("total_vm")
 }
 
 /// Returns whether a line that follows lines of a kernel log certainly belongs to this log: the line has a time, or is
@@ -409,6 +473,8 @@ struct Reader {
     /// the trace.
     trace_of: Option<(Trace, usize)>,
     last_zone: Option<(u32, ZoneKind)>,
+    /// True after a line which says that a user asked for a report, until a report begins.
+    is_asked_for: bool,
     killers: Killers,
 }
 
@@ -442,7 +508,7 @@ impl Reader {
 
     fn begin(&mut self, kind: Kind, line: Line<'_>) -> &mut Report {
         self.end_report();
-        self.trace_of = None;
+        (self.trace_of, self.is_asked_for) = (None, false);
         self.report.insert(Report::new(kind, line))
     }
 
@@ -458,11 +524,18 @@ impl Reader {
         if let Some(release) = release_of(text) {
             self.log.release.get_or_insert_with(|| release.to_owned());
         }
-        if text.starts_with("Mem-Info:") && self.report.as_ref().is_none_or(Report::has_memory) {
-            self.begin(Kind::Shown, line);
+        self.is_asked_for |= text.ends_with("Show Memory");
+        if text.starts_with("Mem-Info:") && self.report.as_ref().is_none_or(Report::has_memory)
+            || self.report.is_none() && is_inside(text)
+        {
+            let is_cut = !self.is_asked_for;
+            self.begin(Kind::Shown, line).is_cut = is_cut;
         }
         self.trace(line);
         let Some(report) = &mut self.report else { return };
+        if report.kind == Kind::Shown && is_only_of_killer(text) {
+            report.kind = Kind::OutOfMemory;
+        }
         match self.table.unwrap_or(Table::None) {
             Table::CgroupStats if cgroup_stat(report, text) => return,
             Table::Slabs if slab(report, text) => return,
@@ -487,7 +560,7 @@ impl Reader {
                 report.cgroup().of_task = Some(task.to_owned());
                 report.cgroup().limited = Some(limited.to_owned());
             }
-        } else if text.starts_with('[') && text.contains("total_vm") {
+        } else if is_heading_of_tasks(text) {
             let columns = text.split_once(']').map_or("", |(_, columns)| columns);
             self.columns = columns.split_whitespace().map(str::to_owned).collect();
         } else if let Some(task) = task(text, &self.columns) {
@@ -722,13 +795,29 @@ fn slab(report: &mut Report, text: &str) -> bool {
     true
 }
 
+/// Smallest number of numbers before the name in the table of processes, since Linux has counted pages in swap there.
+const WITH_SWAP_MIN: usize = 7;
+
 /// Reads a line of the table of processes that the OOM killer prints, such as
-/// `[  456]     0   456     2662      331    53248        0             0 udevd`.
+/// `[  456]     0   456     2662      331    53248        0             0 udevd`. Empty `columns` mean that the heading
+/// is missing.
 fn task(text: &str, columns: &[String]) -> Option<Task> {
     let (pid, rest) = text.strip_prefix('[')?.split_once(']')?;
     let pid = pid.trim().parse().ok()?;
-    let numbers = columns.len().checked_sub(1)?;
     let words: Vec<&str> = rest.split_whitespace().collect();
+    let Some(numbers) = columns.len().checked_sub(1) else {
+        // All kernels print uid, tgid, total_vm and rss first; pages in swap are last but one of the numbers.
+        let numbers = words.iter().position(|word| word.parse::<i64>().is_err())?;
+        let [_, tgid, _, rss, _, ..] = words[..numbers] else { return None };
+        let swap = numbers.checked_sub(2).filter(|_| numbers >= WITH_SWAP_MIN);
+        return (counted(tgid)? == pid).then_some(Task {
+            pid,
+            name: words[numbers..].join(" "),
+            rss_pages: counted(rss)?,
+            swap_pages: swap.and_then(|at| counted(words[at])).unwrap_or(0),
+            page_table_bytes: None,
+        });
+    };
     let (values, name) = words.split_at_checked(numbers)?;
     let of = |column: &str| counted(values.get(columns.iter().position(|it| it == column)?)?);
     Some(Task {

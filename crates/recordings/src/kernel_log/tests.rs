@@ -255,3 +255,56 @@ fn lines_that_kubernetes_quotes_are_those_of_the_kernel() {
         );
     }
 }
+
+/// Returns the lines of a log from line `first` to line `last`, counted from 1.
+fn part(log: &str, first: usize, last: usize) -> String {
+    log.lines().take(last).skip(first - 1).fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[test]
+fn a_report_without_its_beginning_is_recognised_at_each_of_its_lines() {
+    for (log, last) in [(NEW, 48), (OLD, OLD.lines().count())] {
+        let begin = 1 + log.lines().position(|line| line.contains("Mem-Info")).unwrap();
+        let kill = 1 + log.lines().position(|line| line.contains("Out of memory: Kill")).unwrap();
+        for first in begin..kill {
+            let report = only(&part(log, first, last));
+            let is_killed = report.kills.len() == 1;
+            assert!(report.is_cut && report.kind == Kind::OutOfMemory && is_killed, "{first}: {report:?}");
+        }
+    }
+    assert!(!only(NEW).is_cut && !only(FAILURE).is_cut);
+    // Without the table of processes and without a kill, the reason for the report is unknown.
+    let report = only(&part(NEW, 12, 36));
+    assert_eq!((report.kind, report.is_cut, report.zones.len()), (Kind::Shown, true, 3));
+    // The table of processes without its heading, and without a kill.
+    for log in [NEW, OLD] {
+        let heading = 1 + log.lines().position(|line| line.contains("total_vm")).unwrap();
+        let [with, without] = [heading, heading + 1].map(|first| only(&part(log, first, heading + 3)).tasks);
+        assert_eq!(with.len(), 3);
+        let known = |tasks: &[Task]| {
+            tasks.iter().map(|it| (it.pid, it.rss_pages, it.swap_pages, it.name.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(known(&with), known(&without));
+    }
+    // A user asked for these.
+    for asked in ["[  100.000001] sysrq: Show Memory\n", "SysRq : Show Memory\n"] {
+        let report = only(&format!("{asked}{}", part(NEW, 9, 36)));
+        assert_eq!((report.kind, report.is_cut), (Kind::Shown, false));
+    }
+}
+
+#[test]
+fn lines_of_other_texts_are_not_taken_for_lines_inside_of_a_report() {
+    for line in [
+        "Node 0, zone   Normal      3    4    5    6    7    8    9    1    2    0    0",
+        "  pages free     3952",
+        "Swap:       8191996     1000    8190996",
+        "MemFree:         1180508 kB",
+        "  1801 postgres  20   0  216084   8408   6000 S   0.0   0.1   0:00.10 postgres",
+        "[1] 4711",
+        "free: 12",
+        "8000000 K free swap",
+    ] {
+        assert!(!tells(line), "{line}");
+    }
+}

@@ -221,7 +221,7 @@ fn why(want: &Want<'_>) -> Vec<String> {
     if report.order.is_some_and(|order| order < 0) {
         return vec!["Somebody called the killer by hand (SysRq f).".to_owned()];
     }
-    let mut said = Vec::new();
+    let mut said = cut(want);
     let asked = || {
         let task = report.task.as_deref().unwrap_or("A task");
         let gfp = report.gfp.as_ref().map_or_else(String::new, |gfp| format!(" ({})", gfp.name()));
@@ -229,6 +229,7 @@ fn why(want: &Want<'_>) -> Vec<String> {
     };
     match want.why {
         Why::Limit => said.extend(limit(report)),
+        Why::Untold if report.is_cut => {}
         Why::Untold => {
             let what = if report.gfp.is_none() { "what was asked for" } else { "how much is free in which zone" };
             said.push(format!("The report does not tell {what}: why there was no memory is not known."));
@@ -240,6 +241,45 @@ fn why(want: &Want<'_>) -> Vec<String> {
         }
     }
     said
+}
+
+/// Returns sentences on a report whose beginning is missing: what is unknown for this reason, and what the rest tells of
+/// zones and swap. Returns none for other reports.
+fn cut(want: &Want<'_>) -> Vec<String> {
+    let report = want.report;
+    if !report.is_cut {
+        return Vec::new();
+    }
+    if want.why == Why::Limit {
+        return vec!["The beginning of the report is missing: which task asked for how much is not known.".to_owned()];
+    }
+    let mut said = vec![
+        "The beginning of the report is missing: who asked for how much and of which kind, and so which zones could serve it, is \
+         not known."
+            .to_owned(),
+    ];
+    let nodes = has_nodes(report);
+    let with_marks = || report.zones.iter().filter(|zone| zone.kib.contains_key("min"));
+    let under: Vec<String> = with_marks()
+        .filter(|zone| zone.kib("free") < zone.kib("min"))
+        .map(|zone| format!("{} ({} kB, min {} kB)", zone_name(zone, nodes), zone.kib("free"), zone.kib("min")))
+        .collect();
+    said.push(match (under.as_slice(), with_marks().next()) {
+        (_, None) => "The lines with what is free in each zone are missing, too.".to_owned(),
+        ([], _) => format!("Of the zones that are there, none is under its min mark: {}.", zones_with_free(report)),
+        (under, _) => format!("Less than the min mark is free in {}.", under.join(", ")),
+    });
+    if let [Some(total), Some(free)] = report.swap {
+        said.push(format!("{}.", of_swap(total, free)));
+    }
+    said
+}
+
+/// Returns the zones of a report with their free memory.
+fn zones_with_free(report: &Report) -> String {
+    let zones = report.zones.iter().filter(|zone| zone.kib.contains_key("free"));
+    let named = zones.map(|zone| format!("{} has {} kB free", zone_name(zone, has_nodes(report)), zone.kib("free")));
+    named.collect::<Vec<_>>().join(", ")
 }
 
 fn zone_names<'a>(zones: impl Iterator<Item = &'a ZoneReport>, has_nodes: bool) -> String {
@@ -389,14 +429,7 @@ fn swap(want: &Want<'_>) -> Option<String> {
     let anon = sum("active_anon") + sum("inactive_anon");
     let files = sum("active_file") + sum("inactive_file");
     let unwritten = sum("writepending").max(sum("dirty") + sum("writeback"));
-    let swap = match (total, free) {
-        (0, _) => "There is no swap".to_owned(),
-        (total, free) if free == total => format!("Swap is empty ({free} kB free)"),
-        (total, free) if percent(free as f64, total as f64) < super::SWAP_FREE_MIN => {
-            format!("Swap is full ({free} of {total} kB free)")
-        }
-        (total, free) => format!("Swap has {free} of {total} kB free"),
-    };
+    let swap = of_swap(total, free);
     let zones = if want.rooms.len() == 1 { "this zone" } else { "these zones" };
     let has_room = percent(free as f64, total as f64) >= super::SWAP_FREE_MIN;
     let programs =
@@ -409,6 +442,18 @@ fn swap(want: &Want<'_>) -> Option<String> {
         format!("; {files} kB of files are there")
     };
     Some(format!("{swap}{programs}{files}."))
+}
+
+/// Returns words that say how full swap is. Sizes are in KiB.
+fn of_swap(total: u64, free: u64) -> String {
+    match (total, free) {
+        (0, _) => "There is no swap".to_owned(),
+        (total, free) if free == total => format!("Swap is empty ({free} kB free)"),
+        (total, free) if percent(free as f64, total as f64) < super::SWAP_FREE_MIN => {
+            format!("Swap is full ({free} of {total} kB free)")
+        }
+        (total, free) => format!("Swap has {free} of {total} kB free"),
+    }
 }
 
 /// Returns sentences on the memory of the cgroup whose limit made a request fail; empty if the report is not about a
@@ -472,7 +517,8 @@ fn limit(report: &Report) -> Vec<String> {
 /// Returns a sentence on what memory was used for; none if the request failed for another reason than lack of memory,
 /// or if other zones had free memory.
 fn holders(want: &Want<'_>) -> Option<String> {
-    if !matches!(want.why, Why::Short | Why::Over) || !want.elsewhere.is_empty() {
+    let is_untold = want.why == Why::Untold && want.report.is_cut;
+    if !matches!(want.why, Why::Short | Why::Over) && !is_untold || !want.elsewhere.is_empty() {
         return None;
     }
     let usage = of_report(want.report)?;
@@ -563,6 +609,11 @@ fn figures(want: &Want<'_>) -> Vec<Evidence> {
         }
         push("min", room.zone.kib("min") as f64);
     }
+    // Which zones a request of unknown kind may use is not known.
+    for zone in report.zones.iter().filter(|zone| report.is_cut && zone.kib.contains_key("min")) {
+        let name = zone_name(zone, nodes);
+        figures.extend(["free", "min"].map(|what| figure(&format!("{name}: {what}"), zone.kib(what) as f64, "kB")));
+    }
     let [total, free] = report.swap;
     figures.extend(total.map(|kib| figure("swap", kib as f64, "kB")));
     figures.extend(free.map(|kib| figure("free swap", kib as f64, "kB")));
@@ -572,7 +623,11 @@ fn figures(want: &Want<'_>) -> Vec<Evidence> {
 /// Finds requests for memory that failed, or that waited for a long time, as the kernel logged them.
 pub fn allocation_failed(signs: &Signs) -> Said {
     let log = signs.log.as_deref().ok_or("kernel log")?;
-    let is_one = |report: &&Report| matches!(report.kind, Kind::Failure | Kind::Stalled(_));
+    let is_one = |report: &&Report| match report.kind {
+        Kind::Failure | Kind::Stalled(_) => true,
+        Kind::Shown => report.is_cut,
+        Kind::OutOfMemory => false,
+    };
     let reports: Vec<&Report> = log.reports.iter().filter(is_one).collect();
     if reports.is_empty() {
         return Ok(None);
@@ -585,10 +640,17 @@ pub fn allocation_failed(signs: &Signs) -> Said {
         let cannot_wait = alike[0].gfp.as_ref().is_some_and(|gfp| !gfp.may_sleep);
         sentences.push(match alike[0].kind {
             Kind::Stalled(ms) => format!("A request for memory waited {ms} ms ({place})."),
+            Kind::Shown => format!(
+                "The kernel printed a report on memory ({place}): its killer was called, or a request failed, or somebody asked for the \
+                 report (SysRq m)."
+            ),
             _ if cannot_wait => format!("A request that cannot wait for reclaim failed ({place})."),
             _ => format!("A request for memory failed ({place})."),
         });
         sentences.extend(why(&want));
+        if alike[0].is_cut {
+            sentences.extend(holders(&want));
+        }
         sentences.extend(next(&want).map(str::to_owned));
         if n == 0 {
             all_figures = figures(&want);
@@ -598,8 +660,14 @@ pub fn allocation_failed(signs: &Signs) -> Said {
         sentences.push(format!("{} more kinds of failures follow.", groups.len() - TOLD_MAX));
     }
     all_figures.push(figure("reports", reports.len() as f64, ""));
-    let rule = "the kernel log has `page allocation failure` or `page allocation stalls`".to_owned();
-    Ok(ill("allocation-failed", sentences.join(" "), all_figures, rule))
+    let rule = "the kernel log has `page allocation failure` or `page allocation stalls`, or a report whose beginning is missing; the \
+                latter is an illness where a zone is under its min mark"
+        .to_owned();
+    // A report of unknown reason may be one that a user asked for.
+    let is_under = |report: &&&Report| report.zones.iter().any(|zone| zone.kib("free") < zone.kib("min"));
+    let is_ill = reports.iter().any(|report| report.kind != Kind::Shown || is_under(&report));
+    let finding = ill("allocation-failed", sentences.join(" "), all_figures, rule);
+    Ok(finding.map(|finding| if is_ill { finding } else { Finding { weight: Weight::Notice, ..finding } }))
 }
 
 /// Finds CPUs that were stuck, and tasks that were blocked for a long time, according to the kernel's log.

@@ -220,3 +220,36 @@ fn a_larger_reserve_is_advised_for_requests_that_cannot_wait() {
         assert_eq!(is_there, is_advised, "{flags}: {steps:?}");
     }
 }
+
+#[test]
+fn a_report_without_its_beginning_says_what_cannot_be_known_and_what_the_rest_tells() {
+    let new = recordings::kernel_log::samples::GLOBAL_6_1;
+    let of = |lines: std::ops::Range<usize>| {
+        let text: Vec<&str> = new.lines().take(lines.end).skip(lines.start).collect();
+        signs(&text.join("\n"))
+    };
+    let told = kills(of(11..48).log.as_deref().unwrap());
+    let text = told.sentences.join(" ");
+    for part in [
+        "The kernel killed java (PID 2210)",
+        "The beginning of the report is missing: who asked for how much",
+        "Less than the min mark is free in Normal (59504 kB, min 61392 kB).",
+        "Swap is full (0 of 999420 kB free).",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(told.figures.iter().any(|it| it.name == "Normal: min"), "{:?}", told.figures);
+    // Neither a process nor a kill is there: the report may be of the killer or of a failed request.
+    let finding = allocation_failed(&of(11..36)).unwrap().unwrap();
+    assert_eq!((finding.cause, finding.weight), ("allocation-failed", Weight::Illness));
+    assert!(finding.sentence.contains("its killer was called, or a request failed, or somebody asked"), "{finding:?}");
+    let enough = signs(
+        "Node 0 Normal free:90000kB min:600kB low:700kB high:800kB present:900000kB managed:900000kB\nlowmem_reserve[]: 0 0 0 0\n",
+    );
+    let finding = allocation_failed(&enough).unwrap().unwrap();
+    assert_eq!(finding.weight, Weight::Notice);
+    assert!(finding.sentence.contains("none is under its min mark: Normal has 90000 kB free."), "{finding:?}");
+    // A report that a user asked for is no finding.
+    let asked = format!("sysrq: Show Memory\n{}", new.lines().take(36).skip(8).collect::<Vec<_>>().join("\n"));
+    assert_eq!(allocation_failed(&signs(&asked)), Ok(None));
+}
