@@ -21,12 +21,12 @@ pub enum Extent {
         /// Number of the last line of the interval or span.
         last: usize,
     },
-    /// The place is given by two times, in the form that the recording prints, such as `10:07:12`.
+    /// The place is given by two times of day.
     Times {
-        /// Time at which the interval or span begins, as the recording prints it.
-        from: String,
-        /// Time at which the interval or span ends, as the recording prints it.
-        to: String,
+        /// Time at which the interval or span begins, s since the midnight before the recording.
+        from: f64,
+        /// Time at which the interval or span ends, s since the midnight before the recording.
+        to: f64,
     },
     /// The place is given by two times, in seconds since the recording began.
     Seconds {
@@ -44,7 +44,7 @@ impl Extent {
     pub fn until(&self, end: &Self) -> Self {
         match (self, end) {
             (Self::Lines { first, .. }, Self::Lines { last, .. }) => Self::Lines { first: *first, last: *last },
-            (Self::Times { from, .. }, Self::Times { to, .. }) => Self::Times { from: from.clone(), to: to.clone() },
+            (Self::Times { from, .. }, Self::Times { to, .. }) => Self::Times { from: *from, to: *to },
             (Self::Seconds { from, .. }, Self::Seconds { to, .. }) => Self::Seconds { from: *from, to: *to },
             _ => self.clone(),
         }
@@ -56,15 +56,14 @@ impl fmt::Display for Extent {
         match self {
             Self::Lines { first, last } if first == last => write!(f, "line {first}"),
             Self::Lines { first, last } => write!(f, "lines {first} to {last}"),
-            Self::Times { from, to } => write!(f, "{from} to {to}"),
+            Self::Times { from, to } => write!(f, "{} to {}", time_of_day(*from), time_of_day(*to)),
             Self::Seconds { from, to } => write!(f, "{from:.1} s to {to:.1} s"),
         }
     }
 }
 
 /// Formats a time of day as recordings print it, such as `10:07:12`. `seconds` counts from the midnight of any day.
-#[must_use]
-pub fn time_of_day(seconds: f64) -> String {
+fn time_of_day(seconds: f64) -> String {
     let seconds = seconds.rem_euclid(86_400.0).floor() as u32;
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
@@ -83,6 +82,17 @@ impl Interval {
     pub fn then(&mut self, later: &Self) {
         self.place = self.place.until(&later.place);
         self.signs.then(&later.signs);
+    }
+
+    /// Returns the time from the beginning of the interval to its end by the clock, s. It is longer than the samples if
+    /// no tool ran between them, as in an archive that runs `vmstat 1 3` every 30 s.
+    #[must_use]
+    pub fn clock_s(&self) -> f64 {
+        let sampled_s = self.signs.elapsed_s.unwrap_or(0.0);
+        match self.place {
+            Extent::Times { from, to } => sampled_s.max(to - from),
+            Extent::Lines { .. } | Extent::Seconds { .. } => sampled_s,
+        }
     }
 }
 
@@ -177,7 +187,7 @@ mod tests {
         let shown = |place: Extent| place.to_string();
         assert_eq!(shown(Extent::Lines { first: 7, last: 7 }), "line 7");
         assert_eq!(shown(interval(403, 0.0).place.until(&interval(414, 0.0).place)), "lines 403 to 414");
-        let times = |from: f64, to: f64| Extent::Times { from: time_of_day(from), to: time_of_day(to) };
+        let times = |from: f64, to: f64| Extent::Times { from, to };
         assert_eq!(shown(times(36_432.0, 36_444.9)), "10:07:12 to 10:07:24");
         assert_eq!(shown(times(86_399.0, 86_401.0)), "23:59:59 to 00:00:01");
         let seconds = |from, to| Extent::Seconds { from, to };

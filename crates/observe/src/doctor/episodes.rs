@@ -47,7 +47,7 @@ const NAMED_MAX: usize = 10;
 pub struct Span {
     /// The span's place in the recording, such as "lines 403 to 414".
     pub place: String,
-    /// Duration of the span, s.
+    /// Duration of the span by the clock, s.
     pub seconds: f64,
 }
 
@@ -70,11 +70,22 @@ pub struct When {
 }
 
 impl When {
+    /// Returns the one span that is a whole recording.
+    #[must_use]
+    pub fn whole(recording: &Interval) -> Self {
+        let seconds = recording.clock_s();
+        let worst = Span { place: recording.place.to_string(), seconds };
+        Self { spans: vec![worst.clone()], worst, count: 1, together_s: seconds, of_s: seconds, over_for_s: 0.0 }
+    }
+
     /// Returns a text about the spans: the place and length of the worst, their number and total length, the places of
     /// others, and the time since the last one ended.
     #[must_use]
     pub fn show(&self) -> String {
         let Self { worst, count, spans, together_s, of_s, over_for_s } = self;
+        if *count == 1 && worst.seconds == *of_s {
+            return format!("{}, {}: the whole recording", worst.place, time(worst.seconds));
+        }
         let end = match *over_for_s {
             0.0 => "it goes on to the end".to_owned(),
             seconds => format!("it is over for {} at the end", time(seconds)),
@@ -294,7 +305,7 @@ impl<'c> Spans<'c> {
             }
             Over::Moments => return OverTime::Whole,
         }
-        self.worst(rule, &spans, of_s, whole)
+        self.worst(rule, &spans, whole)
     }
 
     /// Returns whether the course confirms a finding of `rule` over the whole recording. It does if the load (work of
@@ -351,7 +362,7 @@ impl<'c> Spans<'c> {
     /// Returns what a rule finds in the worst of `spans`: the one in which reclaim did the most work or, for a rule
     /// about levels, the longest. The result lists up to [`NAMED_MAX`] spans. For a rule about levels the finding is
     /// `whole`, that over the whole recording.
-    fn worst(&self, rule: &Rule, spans: &[Range<usize>], of_s: f64, whole: Option<&Finding>) -> OverTime {
+    fn worst(&self, rule: &Rule, spans: &[Range<usize>], whole: Option<&Finding>) -> OverTime {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
         let load = |interval: &Interval| match rule.over {
             Over::Spans(load) | Over::Shares(load) => load(&interval.signs),
@@ -365,15 +376,16 @@ impl<'c> Spans<'c> {
             }
         }
         let Some((_, interval)) = worst else { return OverTime::Whole };
-        let span = |interval: &Interval| Span { place: interval.place.to_string(), seconds: seconds(&interval.signs) };
+        let span = |interval: &Interval| Span { place: interval.place.to_string(), seconds: interval.clock_s() };
+        let clock_s = |range: Range<usize>| of(&range).map_or(0.0, |interval| interval.clock_s());
         let last = spans.last().map_or(0, |range| range.end);
         let when = When {
             worst: span(&interval),
             count: spans.len(),
             spans: spans.iter().take(NAMED_MAX).filter_map(of).map(|it| span(&it)).collect(),
-            together_s: spans.iter().map(|range| self.seconds(range)).sum(),
-            of_s,
-            over_for_s: self.seconds(&(last..self.course.len())),
+            together_s: spans.iter().cloned().map(clock_s).sum(),
+            of_s: clock_s(0..self.course.len()),
+            over_for_s: clock_s(last..self.course.len()),
         };
         let finding = match rule.over {
             // A finding about levels describes the whole time.
@@ -396,7 +408,9 @@ fn seconds(signs: &Signs) -> f64 {
     signs.elapsed_s.unwrap_or(0.0)
 }
 
-fn is_ill(rule: &Rule, signs: &Signs) -> bool {
+/// Returns whether a rule, asked about `signs` alone, finds an illness.
+#[must_use]
+pub fn is_ill(rule: &Rule, signs: &Signs) -> bool {
     matches!((rule.ask)(signs), Ok(Some(Finding { weight: Weight::Illness, .. })))
 }
 

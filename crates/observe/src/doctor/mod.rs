@@ -83,7 +83,7 @@ pub struct Finding {
     /// The facts that would refute the finding. The rule has checked that they do not hold. Empty if there are no such
     /// facts.
     pub unless: &'static str,
-    /// The spans in which the finding held; none if it held over the whole observed period.
+    /// The spans in which the finding held; none if it is not from a recording, or is no illness that its intervals show.
     pub when: Option<When>,
     /// Suggested next steps.
     pub next: Vec<Step>,
@@ -170,6 +170,7 @@ impl Diagnosis {
     fn ask(&mut self, rules: &[Rule], signs: &Signs, course: &Course) {
         // A single interval is the whole time, so there are no spans to search.
         let spans = (course.len() > 1).then(|| Spans::of(course, rules));
+        let recording = course.whole();
         for (n, rule) in rules.iter().enumerate() {
             let whole = match (rule.ask)(signs) {
                 Ok(whole) => {
@@ -190,7 +191,13 @@ impl Diagnosis {
                 Some(OverTime::Nothing) => None,
                 Some(OverTime::Span(finding)) => Some(*finding),
             };
-            self.findings.extend(finding.map(|finding| Finding { unless: rule.unless, ..finding }));
+            // What texts beside the recording tell is not of its time.
+            let when = recording.as_ref().filter(|recording| episodes::is_ill(rule, &recording.signs)).map(When::whole);
+            self.findings.extend(finding.map(|finding| Finding {
+                unless: rule.unless,
+                when: finding.when.or(when.filter(|_| finding.weight == Weight::Illness)),
+                ..finding
+            }));
         }
     }
 
@@ -250,12 +257,12 @@ impl Patient {
 pub fn text(patients: &[Patient], look: Look) -> String {
     let mut text = String::new();
     for (n, patient) in patients.iter().enumerate() {
-        let Patient { name, signs, sources, left_out, .. } = patient;
+        let Patient { signs, sources, left_out, .. } = patient;
         if n > 0 {
             text.push('\n');
         }
         let diagnosis = Diagnosis::of_patient(patient);
-        text.push_str(&hanging("", &verdict(name, signs, &diagnosis), look));
+        text.push_str(&hanging("", &verdict(patient, &diagnosis), look));
         // The answer by group comes first, and that nothing ails them last.
         let of_groups = (diagnosis.groups > 0).then(|| hanging("by group: ", &some_groups(&diagnosis), look));
         let (above, below) = if diagnosis.by_group.is_empty() { (None, of_groups) } else { (of_groups, None) };
@@ -300,8 +307,15 @@ pub fn text(patients: &[Patient], look: Look) -> String {
 
 /// Returns the first line of a diagnosis. It has the patient's name and the length of the observed period, and says
 /// whether illnesses were found.
-fn verdict(name: &str, signs: &Signs, diagnosis: &Diagnosis) -> String {
-    let time = signs.elapsed_s.map_or_else(String::new, |time| format!(", {time:.1} s"));
+fn verdict(Patient { name, signs, course, .. }: &Patient, diagnosis: &Diagnosis) -> String {
+    let clock_s = course.whole().map(|recording| recording.clock_s());
+    let time = match (signs.elapsed_s, clock_s) {
+        (None, _) => String::new(),
+        (Some(sampled), Some(clock)) if clock >= sampled + 1.0 => {
+            format!(", {clock:.1} s, of which samples cover {sampled:.1} s")
+        }
+        (Some(sampled), _) => format!(", {sampled:.1} s"),
+    };
     // A patient can count as healthy although rules that few sources can answer were not asked.
     let is_asked_all = diagnosis.unasked.iter().all(|it| rules::SELDOM.contains(&it.cause));
     let verdict = match diagnosis.illnesses().count() {
@@ -364,7 +378,7 @@ fn unasked(diagnosis: &Diagnosis) -> Vec<String> {
 #[must_use]
 pub fn page(patients: &[Patient]) -> Page {
     let section = |patient: &Patient| {
-        let Patient { name, signs, sources, left_out, .. } = patient;
+        let Patient { signs, sources, left_out, .. } = patient;
         let diagnosis = Diagnosis::of_patient(patient);
         let mut parts = Vec::new();
         for finding in &diagnosis.findings {
@@ -394,7 +408,7 @@ pub fn page(patients: &[Patient]) -> Page {
                 parts.push(Part::Words(format!("{what}: {}", list.join("; "))));
             }
         }
-        Section::new(verdict(name, signs, &diagnosis), parts)
+        Section::new(verdict(patient, &diagnosis), parts)
     };
     Page { title: "What ails memory".into(), about: Vec::new(), sections: patients.iter().map(section).collect() }
 }
@@ -428,7 +442,7 @@ pub fn csv(patients: &[Patient]) -> String {
     let head = ["patient", "verdict", "cause", "weight", "sentence", "when", "figures", "rule", "next"];
     let of_patient = |patient: &Patient| -> Vec<Vec<String>> {
         let diagnosis = Diagnosis::of_patient(patient);
-        let start = [patient.name.clone(), verdict(&patient.name, &patient.signs, &diagnosis)];
+        let start = [patient.name.clone(), verdict(patient, &diagnosis)];
         let line = |finding: &Finding| {
             let Finding { cause, weight, sentence, figures, when, next, .. } = finding;
             let weight = if *weight == Weight::Illness { "illness" } else { "notice" };

@@ -3,7 +3,7 @@
 //! A recording has fewer values than the running kernel. A missing value stays none, so that the rules that need it are
 //! reported as not asked.
 
-use super::course::{Course, Extent, Interval, time_of_day};
+use super::course::{Course, Extent, Interval};
 use super::looks::Looks;
 use super::signs::{Disk, Scan, Signs};
 use super::source::{DirtyLooks, Moment, course_of, of_counters};
@@ -205,7 +205,7 @@ pub fn patients_of_mmtests(folder: &Path) -> Result<(Vec<Patient>, Vec<Wrong>), 
 /// Returns the place of a sample in the recording: its times, or its line if it has no time.
 fn place(sample: &Sample) -> Extent {
     match sample.at_s {
-        Some(to) => Extent::Times { from: time_of_day(to - sample.seconds), to: time_of_day(to) },
+        Some(to) => Extent::Times { from: to - sample.seconds, to },
         None => Extent::Lines { first: sample.line, last: sample.line },
     }
 }
@@ -611,6 +611,32 @@ mod tests {
         let found = findings.iter().find(|it| it.cause == "memory-short").unwrap();
         let when = found.when.as_ref().unwrap();
         assert_eq!((&*when.worst.place, when.count), ("10:19:00 to 10:29:00", 1), "{when:?}");
+    }
+
+    #[test]
+    fn spans_of_an_archive_are_as_long_as_its_clock_says() {
+        // Three lines every 30 s, the first of which is the average since boot; 5 minutes of 30 are ill.
+        let section = |n: u32| {
+            let moved = if (20..30).contains(&n) { 4000 } else { 0 };
+            let row = |moved: u32| format!(" 1  1 900000 100000 1000 10000 {moved} {moved} 9 9 1 1 1 1 1 97 0\n");
+            format!(
+                "zzz ***Thu Nov 26 10:{:02}:{:02} UTC 2026\nprocs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n \
+                 r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n{}{}{}",
+                n / 2,
+                n % 2 * 30,
+                row(5),
+                row(moved),
+                row(moved)
+            )
+        };
+        let patient = patient("oswvmstat.dat", &(0..60).map(section).collect::<String>(), None).unwrap();
+        let text = crate::doctor::text(std::slice::from_ref(&patient), report::Look::default());
+        assert!(text.contains("oswvmstat.dat, 1772.0 s, of which samples cover 120.0 s: 1 illness"), "{text}");
+        let finding = Diagnosis::of_patient(&patient).findings.remove(0);
+        let when = finding.when.unwrap();
+        assert_eq!((finding.cause, &*when.worst.place), ("anonymous-thrashing", "10:10:00 to 10:14:32"));
+        assert_eq!((when.worst.seconds, when.together_s, when.of_s, when.over_for_s), (272.0, 272.0, 1772.0, 872.0));
+        assert!(finding.sentence.starts_with("For 272 s (10:10:00 to 10:14:32): "), "{}", finding.sentence);
     }
 
     #[test]

@@ -104,20 +104,32 @@ fn a_moment_is_no_episode_however_much_it_is() {
 }
 
 #[test]
-fn what_is_so_all_the_time_has_no_span() {
+fn what_is_so_all_the_time_has_the_whole_recording_as_its_span() {
     let (sentence, when) = found(course(vec![(500.0, 400.0); 700])).expect("it is found");
-    assert!(when.is_none() && sentence.starts_with("Pages go to and fro"), "{sentence}");
-    // A recording that is too short for spans is judged as a whole.
-    assert!(found(course(vec![(500.0, 400.0); 3])).is_some_and(|(_, when)| when.is_none()));
+    assert!(sentence.starts_with("Pages go to and fro"), "{sentence}");
+    assert_eq!(when.expect("a span").show(), "lines 1 to 700, 12 min: the whole recording");
+    // A recording that is too short for spans is judged as a whole, and so is one interval, such as an average of `sar`.
+    for (intervals, shown) in
+        [(3, "lines 1 to 3, 3.0 s: the whole recording"), (1, "line 1, 1.0 s: the whole recording")]
+    {
+        let (_, when) = found(course(vec![(500.0, 400.0); intervals])).expect("it is found");
+        assert_eq!(when.expect("a span").show(), shown);
+    }
+    // A notice about the whole recording, and an illness that a text beside the recording shows, have none.
+    let interval = Interval {
+        place: Extent::Lines { first: 1, last: 1 },
+        signs: Signs { elapsed_s: Some(60.0), swap: Some([1000.0, 900.0]), ..Signs::default() },
+    };
+    let mut patient = Patient::of_course("v", Course::from_iter([interval]));
+    patient.signs.swap = Some([1000.0, 1.0]);
+    let finding = &Diagnosis::of_patient(&patient).findings[0];
+    assert_eq!((finding.cause, &finding.when), ("swap-full", &None));
 }
 
 #[test]
 fn a_sample_of_ten_minutes_is_enough() {
     let sample = |(n, come): (usize, f64)| Interval {
-        place: Extent::Times {
-            from: crate::doctor::course::time_of_day(600.0 * n as f64),
-            to: crate::doctor::course::time_of_day(600.0 * (n + 1) as f64),
-        },
+        place: Extent::Times { from: 600.0 * n as f64, to: 600.0 * (n + 1) as f64 },
         signs: Signs {
             elapsed_s: Some(600.0),
             swapped_in: Some(600.0 * come),
