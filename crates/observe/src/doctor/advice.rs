@@ -376,6 +376,23 @@ const LEFT_BEHIND_V1: Advice = Where(
     &Look("grep memory /proc/cgroups; find /sys/fs/cgroup/memory -type d | wc -l", "groups left behind"),
 );
 
+/// Returns whether the value of `vm.zone_reclaim_mode` is known.
+fn is_mode_known(signs: &Signs) -> bool {
+    signs.settings.contains_key("vm.zone_reclaim_mode")
+}
+
+/// The setting with which tasks no longer reclaim their own node first, if it is known to have another value.
+const OWN_NODE_FIRST: Advice = Where(
+    is_mode_known,
+    &Set("vm.zone_reclaim_mode", "0", "tasks take memory of other nodes before they reclaim their own"),
+);
+
+/// The command that is suggested in place of [`OWN_NODE_FIRST`] if the value of the setting is unknown. It is 0 by default.
+const SEE_OWN_NODE_FIRST: Advice = Look(
+    "cat /proc/sys/vm/zone_reclaim_mode",
+    "if it is not 0, set it to 0: tasks then take memory of other nodes before they reclaim their own",
+);
+
 /// The experiment that is suggested if the watermarks of the zones are too high.
 const MARKS: Advice = Simulate(
     "compare anon --scale 1/64 --set params.region_percent=65 --set memory.min_free_kbytes=2000,40000",
@@ -428,10 +445,8 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
         &[
             Look("grep -E 'allocstall|pgscan_|zone_reclaim' /proc/vmstat", "who reclaims, for which zone"),
             Where(is_at_limit, &SetTo("memory.max", more_of_limit, "its reclaim is its tasks' own")),
-            Where(
-                is_of_node,
-                &Set("vm.zone_reclaim_mode", "0", "tasks take memory of other nodes before they reclaim their own"),
-            ),
+            Where(is_of_node, &OWN_NODE_FIRST),
+            Where(|signs| is_of_node(signs) && !is_mode_known(signs), &SEE_OWN_NODE_FIRST),
             // A higher mark makes kswapd begin earlier only if requests wake it.
             Where(
                 |signs| !rules::is_kswapd_idle(signs) && !rules::is_much_free(signs),
@@ -503,7 +518,8 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
     (
         &[rules::ONE_NODE],
         &[
-            Set("vm.zone_reclaim_mode", "0", "tasks take memory of other nodes before they reclaim their own"),
+            OWN_NODE_FIRST,
+            Where(|signs| !is_mode_known(signs), &SEE_OWN_NODE_FIRST),
             Look("numastat -m; numactl --hardware", "how much is free on each node"),
             Look("grep -H . /proc/[0-9]*/numa_maps | grep -m 20 bind", "who is bound to a node"),
             Simulate(
@@ -641,6 +657,24 @@ const ADVICE: &[(&[&str], &[Advice])] = &[
             ),
             LEFT_BEHIND,
             LEFT_BEHIND_V1,
+        ],
+    ),
+    (
+        &["reclaimable-slab"],
+        &[
+            Look(
+                "slabtop -o -s c | head -20",
+                "which caches: dentry has names of files, those with inode in their name have inodes",
+            ),
+            Look(
+                "cat /proc/sys/fs/dentry-state",
+                "the fifth number, since Linux 5.0: dentries of names that do not exist",
+            ),
+            Look(
+                "strace -f -c -e trace=%file -p PID",
+                "a program with many errors there looks up names that do not exist, and each leaves a dentry",
+            ),
+            Set("vm.vfs_cache_pressure", "200", "reclaim takes dentries and inodes more readily beside page cache"),
         ],
     ),
     (

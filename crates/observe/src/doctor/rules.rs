@@ -314,9 +314,10 @@ pub fn is_of_group(cause: &str, signs: &Signs) -> bool {
 }
 
 /// The rules about the uses of memory. They are asked if the size of memory is known.
-pub const OF_USE: [Rule; 3] = [
+pub const OF_USE: [Rule; 4] = [
     Rule { cause: "memory-held", ask: memory_use::held, over: Over::Moments, unless: "" },
     Rule { cause: "page-tables", ask: memory_use::page_tables, over: Over::Moments, unless: "" },
+    Rule { cause: "reclaimable-slab", ask: memory_use::reclaimable_slab, over: Over::Moments, unless: "" },
     Rule { cause: "memory-short", ask: memory_use::short, over: Over::Shares(memory_use::shortage), unless: "" },
 ];
 
@@ -326,7 +327,7 @@ pub type Brings = fn(&Signs) -> bool;
 /// Rules that are asked only if the input has the signs that they need, such as those of a process, a kernel log, disks
 /// or bounds of cgroups. Each rule comes with a function that tests whether the input has its signs. If it does not,
 /// the report does not list the rule among those that could not be asked.
-pub const OF_SOURCE: [(Brings, Ask); 13] = [
+pub const OF_SOURCE: [(Brings, Ask); 14] = [
     (|signs| signs.process.is_some(), groups::process_faults),
     (|signs| signs.log.is_some(), kernel_log::allocation_failed),
     (|signs| signs.log.is_some(), kernel_log::stood_still),
@@ -334,6 +335,7 @@ pub const OF_SOURCE: [(Brings, Ask); 13] = [
     (|signs| signs.is_since_start && signs.group.is_none(), since_start),
     (|signs| !signs.disks.is_empty(), disks::busy_disk),
     (blocks::are_known, blocks::in_pieces),
+    (nodes::are_of_a_moment, nodes::full_node),
     (marks::are_of_a_moment, marks::below_marks),
     (groups::is_made_known, groups::since_made),
     (group_bounds::are_known, group_bounds::held_at_high),
@@ -536,9 +538,9 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
         }
         _ => {}
     }
-    let is_by_node = signs.node_reclaims.is_some_and(|times| times > 0.0)
-        || signs.settings.get("vm.zone_reclaim_mode").is_some_and(|mode| mode != "0")
-        || nodes::uneven(signs).is_some();
+    let mode = signs.settings.get("vm.zone_reclaim_mode").map(String::as_str);
+    let is_own = signs.node_reclaims.is_some_and(|times| times > 0.0) || mode.is_some_and(|mode| mode != "0");
+    let is_by_node = is_own || nodes::uneven(signs).is_some();
     let Scan { scanned, stolen } = signs.direct;
     let has_given_up =
         scanned.zip(stolen).is_some_and(|(scanned, stolen)| percent(stolen, scanned) < GIVEN_UP_EFFICIENCY_MAX);
@@ -547,9 +549,17 @@ fn why_direct(signs: &Signs, kswapd_rate: f64) -> String {
             "{idle}: it has given up after passes that reclaimed nothing, or is not asked, as for a cgroup at its limit or a node that \
              reclaims itself (vm.zone_reclaim_mode)."
         ),
-        (true, true) => {
+        (true, true) if is_own => {
             format!("{idle}: tasks reclaim their own node before they take memory of another (vm.zone_reclaim_mode).")
         }
+        (true, true) if mode.is_some() => {
+            format!(
+                "{idle}: tasks are bound to a node that is full (cpuset, mempolicy), since vm.zone_reclaim_mode is 0."
+            )
+        }
+        (true, true) => format!(
+            "{idle}: tasks reclaim their own node before they take memory of another, if vm.zone_reclaim_mode is not 0, or are bound to it."
+        ),
         (true, false) => format!(
             "{idle}, so that it is not for want of free pages: a cgroup is at its limit, a node reclaims itself \
              (vm.zone_reclaim_mode), or somebody asks for reclaim."

@@ -135,7 +135,7 @@ pub fn held(signs: &Signs) -> Said {
             holder.is_what
         ));
         if holder.cause == "unreclaimable-slab" {
-            sentences.extend(worst_caches(signs, *pages));
+            sentences.extend(worst_caches(&signs.slabs, *pages));
         }
     }
     let mut figures = vec![figure("MemTotal", mib(total), "MiB")];
@@ -212,6 +212,51 @@ pub fn page_tables(signs: &Signs) -> Said {
     }))
 }
 
+/// Smallest share of memory, percent, at which reclaimable slab is reported. A file server keeps as much of names and inodes
+/// as a few percent of memory; a quarter is more than what is looked up again soon.
+const RECLAIMABLE_MIN: f64 = 25.0;
+
+/// Parts of the names of slab caches that reclaim can shrink: names of files (dentries), inodes, and what indexes their
+/// pages.
+const RECLAIMABLE: [&str; 4] = ["dentry", "inode", "radix_tree_node", "buffer_head"];
+
+/// Finds reclaimable slab that takes much memory. It is an illness only if little memory is available.
+pub fn reclaimable_slab(signs: &Signs) -> Said {
+    let now = &*signs.usage.as_ref().ok_or("/proc/meminfo")?.last;
+    let (total, Some(slab)) = (need(now.total, "MemTotal")?, now.slab_reclaimable) else { return Ok(None) };
+    let share = percent(slab, total);
+    if share < RECLAIMABLE_MIN {
+        return Ok(None);
+    }
+    let available = available(now, total);
+    let is_scarce = available.is_some_and(|share| share < SCARCE_MAX);
+    let caches: Vec<(String, f64)> =
+        signs.slabs.iter().filter(|(name, _)| RECLAIMABLE.iter().any(|part| name.contains(part))).cloned().collect();
+    let which = worst_caches(&caches, slab).unwrap_or_else(|| {
+        "It is mostly names (dentries) and inodes of files that programs looked up, also names that do not exist."
+            .to_owned()
+    });
+    let what = if is_scarce {
+        "and yet little memory is available: reclaim does not get at it, or programs hold it"
+    } else {
+        "which reclaim gives back when memory is wanted, so it is no lack of memory"
+    };
+    let sentence =
+        format!("{share:.0} % of memory ({:.0} MiB) is slab that can be reclaimed, {what}. {which}", mib(slab));
+    let figures = [
+        Some(figure("MemTotal", mib(total), "MiB")),
+        Some(figure("SReclaimable", mib(slab), "MiB")),
+        if_known("available", available, "% of memory"),
+    ];
+    let rule = format!(
+        "reclaimable slab is at least {RECLAIMABLE_MIN} % of memory; an illness where less than {SCARCE_MAX} % is available"
+    );
+    Ok(Some(Finding {
+        weight: if is_scarce { Weight::Illness } else { Weight::Notice },
+        ..Finding::new("reclaimable-slab", sentence, figures.into_iter().flatten().collect(), rule)
+    }))
+}
+
 /// Returns the available share of memory, percent. Kernels before 3.14 do not estimate it; free memory and page cache then
 /// count as available.
 fn available(now: &MemoryUse, total: f64) -> Option<f64> {
@@ -252,11 +297,10 @@ pub fn largest(signs: &Signs) -> Said {
     }))
 }
 
-/// Returns a sentence on the largest slab caches. `all` is the number of pages of unreclaimable slab; caches with less
-/// than 5 % of it are not named. Returns none if no cache is left.
-fn worst_caches(signs: &Signs, all: f64) -> Option<String> {
-    let caches: Vec<String> = signs
-        .slabs
+/// Returns a sentence on the largest of some slab caches. `all` is the number of pages of the kind of slab; caches with
+/// less than 5 % of it are not named. Returns none if no cache is left.
+fn worst_caches(caches: &[(String, f64)], all: f64) -> Option<String> {
+    let caches: Vec<String> = caches
         .iter()
         .take(3)
         .filter(|(_, pages)| percent(*pages, all) >= 5.0)
@@ -454,6 +498,36 @@ Hugetlb:               0 kB
         assert_eq!(found(&signs(&unused.replace("HugePages_Rsvd:        0", "HugePages_Rsvd:     1990"))), None);
         // The kernel's own memory is a notice even if enough is left.
         assert_eq!(found(&with(&[("KernelStack", 900_000)])), Some(("kernel-stacks", Weight::Notice)));
+    }
+
+    #[test]
+    fn reclaimable_slab_is_named_with_its_caches_and_is_no_illness_while_memory_is_available() {
+        let of = |lines: &[(&str, u64)], slabs: &[(&str, f64)]| {
+            let slabs = slabs.iter().map(|(name, pages)| ((*name).to_owned(), *pages)).collect();
+            let found = reclaimable_slab(&Signs { slabs, ..with(lines) }).unwrap();
+            found.map(|it| (it.cause, it.weight, it.sentence))
+        };
+        let caches = [("dentry", 2_000_000.0), ("kmalloc-512", 400_000.0), ("ext4_inode_cache", 200_000.0)];
+        let (cause, weight, sentence) = of(&[("SReclaimable", 9_272_000)], &caches).unwrap();
+        assert_eq!((cause, weight), ("reclaimable-slab", Weight::Notice));
+        assert!(
+            sentence.starts_with("57 % of memory (9055 MiB) is slab that can be reclaimed, which reclaim gives"),
+            "{sentence}"
+        );
+        assert!(
+            sentence.ends_with("Of the slab caches dentry has 7812 MiB, ext4_inode_cache has 781 MiB."),
+            "{sentence}"
+        );
+        let (_, _, sentence) = of(&[("SReclaimable", 9_272_000)], &[]).unwrap();
+        assert!(sentence.ends_with("also names that do not exist."), "{sentence}");
+        let scarce = of(&[("SReclaimable", 9_272_000), ("MemAvailable", 900_000)], &[]).unwrap();
+        assert_eq!(scarce.1, Weight::Illness);
+        let steps = crate::doctor::advice::next("reclaimable-slab", &with(&[]));
+        let steps: Vec<String> = steps.iter().map(crate::doctor::Step::show).collect();
+        for part in ["slabtop", "dentry-state", "names that do not exist", "vm.vfs_cache_pressure"] {
+            assert!(steps.iter().any(|step| step.contains(part)), "{part}: {steps:?}");
+        }
+        assert_eq!((of(&[], &[]), of(&[("SReclaimable", 2_000_000)], &[])), (None, None));
     }
 
     #[test]

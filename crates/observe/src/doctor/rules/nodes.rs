@@ -21,6 +21,44 @@ pub(super) fn uneven(signs: &Signs) -> Option<(&Node, Vec<&Node>)> {
     (!free.is_empty()).then_some((node, free))
 }
 
+/// Share of a node's memory, percent, below which the node counts as full at one moment. Its page cache does not count as
+/// free, because it may be that of the programs that run there.
+const FULL_MAX: f64 = 5.0;
+
+/// Returns whether the free memory of several nodes is known at one moment only.
+pub fn are_of_a_moment(signs: &Signs) -> bool {
+    signs.nodes.len() > 1 && signs.elapsed_s.is_none()
+}
+
+/// Finds a node that is full at one moment while others have much free memory. Whether a program suffers from it, one
+/// moment does not tell.
+pub fn full_node(signs: &Signs) -> Said {
+    let is_full = |node: &Node| percent(node.free, node.pages) < FULL_MAX;
+    let Some((node, others)) = uneven(signs).filter(|(node, _)| is_full(node)) else { return Ok(None) };
+    let share = |node: &Node| format!("node {} {:.0} %", node.name, percent(node.free, node.pages));
+    let free: Vec<String> = others.iter().map(|other| share(other)).collect();
+    let mode = match signs.settings.get("vm.zone_reclaim_mode").map(String::as_str) {
+        Some("0") => "programs that are bound to it (cpuset, mempolicy) have to reclaim or swap",
+        Some(_) => "tasks there reclaim before they take memory of another node (vm.zone_reclaim_mode)",
+        None => {
+            "programs that are bound to it, or all that run there if vm.zone_reclaim_mode is not 0, have to reclaim or swap"
+        }
+    };
+    let sentence = format!(
+        "Node {} is full, {:.1} % of it is free, while others have free memory: {}. Where its pages are page cache this is normal; \
+         otherwise {mode}.",
+        node.name,
+        percent(node.free, node.pages),
+        free.join(", ")
+    );
+    let figures = std::iter::once(node)
+        .chain(others)
+        .map(|node| figure(&format!("free in node {}", node.name), super::mib(node.free), "MiB"));
+    let rule = format!("less than {FULL_MAX} % of a node is free at one moment, and at least {FREE_MUCH} % of another");
+    let finding = Finding::new(ONE_NODE, sentence, figures.collect(), rule);
+    Ok(Some(Finding { weight: Weight::Notice, ..finding }))
+}
+
 /// Finds a memory node that is reclaimed while other nodes have free memory.
 pub(super) fn one_node(signs: &Signs) -> Said {
     if signs.nodes.len() == 1 {
@@ -70,7 +108,7 @@ pub(super) fn one_node(signs: &Signs) -> Said {
             format!("vm.zone_reclaim_mode is {mode}: tasks reclaim their own node before they take from another.")
         }
         None if is_by_tasks => {
-            "Tasks reclaim their own node before they take from another (vm.zone_reclaim_mode), or are bound to it."
+            "Tasks reclaim their own node before they take from another, if vm.zone_reclaim_mode is not 0, or are bound to it."
                 .to_owned()
         }
         None => {

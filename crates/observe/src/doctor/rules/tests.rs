@@ -6,7 +6,7 @@ use super::nodes::one_node;
 use super::swap::{anonymous_thrashing, swap_beside_cache, swap_full};
 use super::*;
 use crate::doctor::signs::{Node, Process};
-use crate::doctor::{Diagnosis, MemoryUse, Usage};
+use crate::doctor::{Diagnosis, MemoryUse, Step, Usage};
 
 /// Factor that makes a value lie just below a threshold.
 const BELOW: f64 = 0.999;
@@ -904,4 +904,26 @@ fn zones_under_their_marks_are_told_of_a_moment() {
     assert_eq!(ask(250.0), None);
     // If scanning is counted, the rule about kswapd reports the zone.
     assert!(!super::marks::are_of_a_moment(&sound()));
+}
+
+#[test]
+fn a_node_that_is_full_at_one_moment_beside_a_free_one_is_worth_knowing() {
+    let of = |free: [f64; 2], mode: Option<&str>| {
+        let nodes = vec![node("0", free[0]), node("1", free[1])];
+        let settings = mode.map(|mode| ("vm.zone_reclaim_mode".to_owned(), mode.to_owned())).into_iter().collect();
+        Diagnosis::of(&Signs { nodes, settings, ..Signs::default() }).findings
+    };
+    let findings = of([10.0, 400.0], None);
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!((finding.cause, finding.weight), (ONE_NODE, Weight::Notice));
+    assert!(
+        finding
+            .sentence
+            .starts_with("Node 0 is full, 1.0 % of it is free, while others have free memory: node 1 40 %.")
+    );
+    let sets = |finding: &Finding| finding.next.iter().any(|step| matches!(step, Step::Setting { .. }));
+    let steps: Vec<String> = finding.next.iter().map(Step::show).collect();
+    assert!(!sets(finding) && steps[0].contains("zone_reclaim_mode`: if it is not 0"), "{steps:?}");
+    assert!(sets(&of([10.0, 400.0], Some("1"))[0]) && !sets(&of([10.0, 400.0], Some("0"))[0]));
+    assert!(of([100.0, 400.0], None).is_empty() && of([10.0, 20.0], None).is_empty());
 }
