@@ -33,10 +33,14 @@ pub struct Eviction {
     pub why: Option<String>,
     /// Number of killed processes; none if unknown.
     pub processes: Option<u64>,
+    /// The memory limit of the killed container, such as `512Mi`; none if unknown.
+    pub limit: Option<String>,
+    /// Number of times that the killed container was restarted, for whatever reason; none if unknown.
+    pub restarts: Option<u64>,
 }
 
 /// Parts of lines by which the logs of user-space killers are recognised.
-pub(super) const SIGNS: [&str; 9] = [
+pub(super) const SIGNS: [&str; 13] = [
     " due to memory pressure for ",
     " due to memory used (",
     ": systemd-oomd killed ",
@@ -44,9 +48,20 @@ pub(super) const SIGNS: [&str; 9] = [
     "low memory! at or below SIGKILL limits",
     "The node was low on resource: memory",
     "OOMKilled",
-    "System OOM encountered, victim process: ",
+    FOR_MEMORY[0],
+    FOR_MEMORY[1],
+    " evicted successfully",
+    SYSTEM_OOM,
+    "Got sys oom event",
     "has been killed by the OOM killer",
 ];
+
+/// Parts of the lines in which `kubelet` says that it sets out to evict pods for want of memory, in both forms of its log:
+/// `attempting to reclaim memory`, and `must evict pod(s) to reclaim" resourceName="memory"`.
+const FOR_MEMORY: [&str; 2] = [" to reclaim memory", " to reclaim\" resourceName=\"memory\""];
+
+/// The beginning of the event that `kubelet` makes of a kill on the whole node.
+const SYSTEM_OOM: &str = "System OOM encountered";
 
 /// Facts that user-space killers such as `earlyoom` logged in earlier lines. They belong to the victim that a later
 /// line reports.
@@ -58,6 +73,14 @@ pub(super) struct Killers {
     limits: Option<String>,
     /// The container about which `kubectl describe` reports.
     container: Option<String>,
+    /// True if `kubectl describe` has said of this container that it was killed, so that its limit may follow.
+    is_described: bool,
+    /// True in the limits of a container, which `kubectl describe` prints before its requests.
+    is_in_limits: bool,
+    /// True if `kubelet` last set out to reclaim memory, and not another resource.
+    is_for_memory: bool,
+    /// The process of the last `Got sys oom event`, of which `kubelet` also makes an event.
+    of_system: Option<String>,
 }
 
 impl Killers {
@@ -71,7 +94,12 @@ impl Killers {
             whom: whom.trim().to_owned(),
             why: why.map(|why| why.trim().trim_end_matches('.').to_owned()).filter(|why| !why.is_empty()),
             processes: None,
+            limit: None,
+            restarts: None,
         };
+        if self.takes_kubelet(text, evictions, &found) || self.describes(text, evictions) {
+            return true;
+        }
         if let Some((whom, why)) = of_oomd(text) {
             evictions.push(found(Killer::SystemdOomd, whom, Some(why)));
         } else if let Some((unit, processes)) = unit_of_oomd(text) {
@@ -104,9 +132,6 @@ impl Killers {
             let name = why.split_once("Container ").and_then(|(_, rest)| rest.split_whitespace().next());
             let name = name.or_else(|| object_of(before)).unwrap_or_default();
             evictions.push(found(Killer::Kubelet, name, Some(why.trim_start_matches(['.', ' ']))));
-        } else if let Some((_, rest)) = text.split_once("System OOM encountered, victim process: ") {
-            let name = rest.split(',').next().unwrap_or(rest);
-            evictions.push(found(Killer::OfNode, name, Some("the whole node was out of memory")));
         } else if let Some((unit, _)) = text.split_once(": A process of this unit has been killed by the OOM killer") {
             let unit = unit.rsplit(' ').next().unwrap_or(unit);
             evictions.push(found(Killer::OfUnit, unit, None));
@@ -116,17 +141,90 @@ impl Killers {
             let first = text.split_whitespace().next().unwrap_or_default().trim_matches(['"', '\'', ',']);
             let is_key = first.ends_with(':') || first.contains("OOMKilled") || first == "-";
             let name = if is_key { self.container.clone().unwrap_or_default() } else { first.to_owned() };
-            evictions.push(found(Killer::OfContainer, &name, None));
+            // The present state of a container and its last one may both be of the same kill.
+            let is_told = is_key && self.is_described;
+            self.is_described = is_key;
+            if !is_told {
+                evictions.push(found(Killer::OfContainer, &name, None));
+            }
         } else {
             if let [name] = text.split_whitespace().collect::<Vec<_>>()[..]
                 && let Some(name) = name.strip_suffix(':')
             {
-                self.container = Some(name.to_owned());
+                self.is_in_limits = name == "Limits";
+                if !PARTS.contains(&name) {
+                    (self.container, self.is_described) = (Some(name.to_owned()), false);
+                }
             }
             return false;
         }
         true
     }
+
+    /// Reads a line in which `kubelet` says that it evicts pods, or that the kernel killed a process for want of memory on
+    /// the whole node. Returns whether it is one. `found` makes a victim.
+    fn takes_kubelet(
+        &mut self,
+        text: &str,
+        evictions: &mut Vec<Eviction>,
+        found: &dyn Fn(Killer, &str, Option<&str>) -> Eviction,
+    ) -> bool {
+        let is_open = |it: &&mut Eviction| it.by == Killer::Kubelet && it.whom.is_empty();
+        if text.contains(" to reclaim") && text.contains("viction manager: ") {
+            self.is_for_memory = FOR_MEMORY.iter().any(|part| text.contains(part));
+            if self.is_for_memory && evictions.last_mut().filter(is_open).is_none() {
+                evictions.push(found(Killer::Kubelet, "", None));
+            }
+            return self.is_for_memory;
+        }
+        if text.contains(" evicted successfully") && self.is_for_memory {
+            let quoted = text.split_once("pod=\"").and_then(|(_, rest)| rest.split('"').next());
+            let bare = || text.split_once(" pod ").and_then(|(_, rest)| rest.split([' ', '(']).next());
+            let pod = quoted.or_else(bare).unwrap_or_default();
+            match evictions.last_mut().filter(is_open) {
+                Some(open) => pod.clone_into(&mut open.whom),
+                None => evictions.push(found(Killer::Kubelet, pod, None)),
+            }
+            return true;
+        }
+        const WHY: Option<&str> = Some("the whole node was out of memory");
+        if let Some((_, event)) = text.split_once("Got sys oom event") {
+            let name = process_of_event(event).unwrap_or_default();
+            self.of_system = Some(name.clone());
+            evictions.push(found(Killer::OfNode, &name, WHY));
+            return true;
+        }
+        let Some((_, rest)) = text.split_once(SYSTEM_OOM) else { return false };
+        let name = rest.split_once("victim process: ").map_or("", |(_, rest)| rest.split(',').next().unwrap_or(rest));
+        if self.of_system.take().is_none_or(|known| known != name.trim()) {
+            evictions.push(found(Killer::OfNode, name, WHY));
+        }
+        true
+    }
+
+    /// Reads the limit and the restarts of a killed container from `kubectl describe`. Returns whether the line has one.
+    fn describes(&mut self, text: &str, evictions: &mut [Eviction]) -> bool {
+        let Some(last) = evictions.last_mut().filter(|_| self.is_described) else { return false };
+        match text.split_whitespace().collect::<Vec<_>>()[..] {
+            ["Restart", "Count:", count] => last.restarts = count.parse().ok(),
+            ["memory:", limit] if self.is_in_limits => last.limit = Some(limit.to_owned()),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Headings in `kubectl describe` that are no names of containers.
+const PARTS: [&str; 10] =
+    ["Containers", "Limits", "Requests", "Environment", "Mounts", "Conditions", "Volumes", "Events", "Ports", "Args"];
+
+/// Reads the process from the event in a line `Got sys oom event`, which newer versions print as
+/// `event="&{Pid:4711 ProcessName:java …}"` and older ones as `from cadvisor: &{4711 java …}`.
+fn process_of_event(event: &str) -> Option<String> {
+    let (_, fields) = event.split_once("&{")?;
+    let after = |name: &str| fields.split_once(name).map(|(_, rest)| rest);
+    let name = after("ProcessName:").or_else(|| fields.split_once(' ').map(|(_, rest)| rest))?;
+    name.split([' ', '}']).next().map(str::to_owned)
 }
 
 /// Reads the cgroup and the reason from
@@ -224,6 +322,73 @@ mod tests {
             "sending SIGKILL to process 578 uid 1000 \"code\": badness 866, VmRSS 5 MiB\nprocess",
         );
         assert_eq!(told(&both).len(), 1);
+    }
+
+    #[test]
+    fn kubelet_says_that_it_must_evict_and_which_pods_it_evicted() {
+        let new = "I1126 10:00:00.123456    1234 eviction_manager.go:366] \"Eviction manager: attempting to reclaim\" resourceName=\"memory\"\n\
+            I1126 10:00:00.223456    1234 eviction_manager.go:377] \"Eviction manager: must evict pod(s) to reclaim\" resourceName=\"memory\"\n\
+            I1126 10:00:00.323456    1234 eviction_manager.go:395] \"Eviction manager: pods ranked for eviction\" pods=[\"default/web-1\"]\n\
+            I1126 10:00:01.323456    1234 eviction_manager.go:596] \"Eviction manager: pod is evicted successfully\" pod=\"default/web-1\"\n";
+        let old = "W0312 08:13:22.100000    2211 eviction_manager.go:329] eviction manager: attempting to reclaim memory\n\
+            I0312 08:13:22.100100    2211 eviction_manager.go:340] eviction manager: must evict pod(s) to reclaim memory\n\
+            I0312 08:13:23.100200    2211 eviction_manager.go:400] eviction manager: pod web_b(12-3) is evicted successfully\n";
+        for (text, pod) in [(new, "default/web-1"), (old, "web_b")] {
+            assert_eq!(told(text), [(Killer::Kubelet, pod.to_owned(), None, None)]);
+            // A line alone is enough, and then the pod is unknown.
+            for line in text.lines().take(2) {
+                assert!(tells(line), "{line}");
+                assert_eq!(told(line), [(Killer::Kubelet, String::new(), None, None)]);
+            }
+            let disk = text
+                .replace("\"memory\"", "\"ephemeral-storage\"")
+                .replace("reclaim memory", "reclaim ephemeral-storage");
+            assert!(told(&disk).is_empty(), "{disk}");
+        }
+    }
+
+    #[test]
+    fn a_kill_on_the_whole_node_is_told_once_in_each_form() {
+        let event =
+            "Warning  SystemOOM  3m   kubelet, node-1  System OOM encountered, victim process: java, pid: 4711\n";
+        let why = Some("the whole node was out of memory".to_owned());
+        for text in [
+            "I0926 12:00:00.000000    1000 oom_watcher_linux.go:79] \"Got sys oom event\" event=\"&{Pid:4711 ProcessName:java TimeOfDeath:2023-09-26}\"\n",
+            "I0926 12:00:00.000000    1000 oom_watcher.go:74] Got sys oom event from cadvisor: &{4711 java 2019-03-12 08:13:22 +0000 UTC / /a}\n",
+            "",
+        ] {
+            assert!(text.lines().all(tells));
+            assert_eq!(told(&format!("{text}{event}")), [(Killer::OfNode, "java".to_owned(), why.clone(), None)]);
+        }
+        assert_eq!(told(&event.repeat(2)).len(), 2);
+        assert_eq!(
+            told("2m  Warning  SystemOOM  node/n  System OOM encountered\n"),
+            [(Killer::OfNode, String::new(), why, None)]
+        );
+    }
+
+    #[test]
+    fn kubectl_describe_says_the_limit_and_the_restarts_of_a_killed_container() {
+        let container = |name: &str, reason: &str, limit: &str| {
+            format!(
+                "  {name}:\n    Container ID:   x\n    State:          Running\n    Last State:     Terminated\n      Reason:       {reason}\n\
+                 \x20     Exit Code:    137\n    Ready:          True\n    Restart Count:  12\n    Limits:\n      cpu:     500m\n\
+                 \x20     memory:  {limit}\n    Requests:\n      memory:     256Mi\n    Environment:  <none>\n"
+            )
+        };
+        let text = format!(
+            "Name: web\nContainers:\n{}{}",
+            container("app", "OOMKilled", "512Mi"),
+            container("sidecar", "Error", "64Mi")
+        );
+        let all = read(&text).evictions;
+        let [one] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((one.by, &*one.whom), (Killer::OfContainer, "app"));
+        assert_eq!((one.limit.as_deref(), one.restarts), (Some("512Mi"), Some(12)));
+        let twice =
+            text.replace("State:          Running", "State:          Terminated\n      Reason:       OOMKilled");
+        let whom: Vec<String> = read(&twice).evictions.into_iter().map(|it| it.whom).collect();
+        assert_eq!(whom, ["app", "sidecar"]);
     }
 
     #[test]

@@ -21,7 +21,11 @@ pub const KERNEL_LOG: Format = Format {
                 && !kernel_log::tells(&next.text)
                 && kernel_log::tells(&format!("{} {}", lines[0].text.trim_end(), next.text.trim_start()))
         };
-        kernel_log::tells(&lines[0].text) || lines.get(1).is_some_and(is_wrapped)
+        // `kubectl describe` names a container above the line with its ID; what was killed comes later.
+        let is_of_container = |next: &Line<'_>| {
+            lines[0].text.trim_end().ends_with(':') && next.text.trim_start().starts_with("Container ID:")
+        };
+        kernel_log::tells(&lines[0].text) || lines.get(1).is_some_and(|next| is_wrapped(next) || is_of_container(next))
     },
     holds: kernel_log::holds,
     read: |block, _| {

@@ -75,6 +75,13 @@ pub fn kills(log: &Log) -> Told {
     told
 }
 
+/// Returns whether a log reports a killed process, or a call of the kernel's killer.
+#[must_use]
+pub fn tells_of_kills(log: &Log) -> bool {
+    let has_report = log.reports.iter().any(|report| report.kind == Kind::OutOfMemory);
+    has_report || !log.kills.is_empty() || !log.evictions.is_empty()
+}
+
 fn name_of(killer: Killer) -> &'static str {
     match killer {
         Killer::SystemdOomd => "systemd-oomd",
@@ -92,6 +99,7 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
     let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
     all.iter().for_each(|it| *by_name.entry(&it.whom).or_default() += 1);
     let whom = match all {
+        [one] if one.whom.is_empty() && killer == Killer::OfNode => "a process".to_owned(),
         [one] if one.whom.is_empty() => "a container".to_owned(),
         [one] => one.whom.clone(),
         several => listed(&format!("{} times", several.len()), by_name),
@@ -116,13 +124,13 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
             format!("earlyoom, and not the kernel, killed {whom} ({place}).{why}"),
             "It decides by what is available of memory and free of swap, both together (-m and -s), before the kernel finds none.",
         ),
-        Killer::Kubelet => (
-            format!("kubelet, and not the kernel, evicted {whom} ({place}).{why}"),
-            "It decides by memory.available of the node (--eviction-hard, --eviction-soft), and takes what exceeds its \
-             request first: a request that is true keeps a container.",
+        Killer::Kubelet if all.iter().all(|it| it.whom.is_empty() && it.why.is_none()) => (
+            format!("kubelet set out to evict pods for want of memory ({place}); which it evicted is not in the log."),
+            OF_KUBELET,
         ),
+        Killer::Kubelet => (format!("kubelet, and not the kernel, evicted {whom} ({place}).{why}"), OF_KUBELET),
         Killer::OfContainer => (
-            format!("The kernel killed {whom} ({place}), as Kubernetes tells it (OOMKilled).{why}"),
+            format!("The kernel killed {whom} ({place}), as Kubernetes tells it (OOMKilled).{why}{}", described(all)),
             "A container is killed at its own limit (resources.limits.memory), whatever is free on the \
              node; the kernel log of the node has the report.",
         ),
@@ -137,6 +145,24 @@ fn evicted(killer: Killer, all: &[&Eviction]) -> Vec<String> {
         ),
     };
     vec![said, how.to_owned()]
+}
+
+/// The way in which kubelet decides what to evict.
+const OF_KUBELET: &str = "It decides by memory.available of the node (--eviction-hard, --eviction-soft), and takes what exceeds its \
+                          request first: a request that is true keeps a container.";
+
+/// Returns a sentence on the limits and restarts of killed containers, as far as `kubectl describe` tells them.
+fn described(all: &[&Eviction]) -> String {
+    let one = |it: &&&Eviction| {
+        let limit = it.limit.as_ref().map(|limit| format!("its limit is {limit}"));
+        let restarts = it.restarts.map(|times| {
+            let s = if times == 1 { "" } else { "s" };
+            format!("it was restarted {times} time{s} in all")
+        });
+        let parts: Vec<String> = [limit, restarts].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!(" Of {}: {}.", it.whom, parts.join(", ")))
+    };
+    all.iter().filter_map(|it| one(&it)).take(NAMES_MAX).collect()
 }
 
 /// Sorts the kernel's reports of failed requests into groups, so that the same sentences are true of all reports in a

@@ -253,3 +253,20 @@ fn a_report_without_its_beginning_says_what_cannot_be_known_and_what_the_rest_te
     let asked = format!("sysrq: Show Memory\n{}", new.lines().take(36).skip(8).collect::<Vec<_>>().join("\n"));
     assert_eq!(allocation_failed(&signs(&asked)), Ok(None));
 }
+
+#[test]
+fn kubernetes_is_quoted_with_limits_and_with_pods_that_are_not_named() {
+    must_say(
+        &said(
+            "  app:\n    Container ID:  x\n    Last State: Terminated\n      Reason:  OOMKilled\n    Restart Count:  12\n    Limits:\n      memory:  512Mi\n",
+        ),
+        &[
+            "The kernel killed app (line 4), as Kubernetes tells it (OOMKilled). Of app: its limit is 512Mi, it was restarted 12 times in all.",
+        ],
+    );
+    must_say(
+        &said("eviction manager: must evict pod(s) to reclaim memory\n"),
+        &["kubelet set out to evict pods for want of memory (line 1); which it evicted is not in the log."],
+    );
+    must_say(&said("kubelet System OOM encountered\n"), &["The kernel killed a process (line 1), as kubelet tells it"]);
+}
