@@ -437,24 +437,48 @@ fn unwrapped(numbered: Vec<(usize, &str)>) -> Vec<(usize, Cow<'_, str>)> {
     let is_narrow = numbered.iter().all(|(_, line)| width(line) <= WRAPPED_MAX);
     let timed = numbered.iter().filter(|(_, line)| line::has_time(line)).count();
     let is_timed = timed * 5 > numbered.iter().filter(|(_, line)| !line.trim().is_empty()).count();
+    let terminal = terminal_width(&numbered);
     let mut joined: Vec<(usize, Cow<'_, str>)> = Vec::new();
     // Number and width of the last line that was read.
     let mut before = (0, 0);
     for (number, line) in numbered {
         let first = line.split_whitespace().next().map_or(0, |word| word.chars().count());
         let is_next = number == before.0 + 1 && first > 0 && !line::has_time(line);
-        let did_not_fit = is_narrow && before.1 + 1 + first > WRAPPED_MIN;
+        let is_full = terminal == Some(before.1);
+        let did_not_fit = is_full || is_narrow && before.1 + 1 + first > WRAPPED_MIN;
         before = (number, line.trim_end().chars().count());
         match joined.last_mut().filter(|_| is_next) {
             Some((_, last)) if (is_timed && line::has_time(last) && did_not_fit) || is_within_name(last) => {
-                // A bracket, and the name behind it, are one word.
-                let gap = if last.trim_end().ends_with('(') { "" } else { " " };
+                // A bracket, and the name behind it, are one word. A terminal breaks a line within a word.
+                let is_one_word = is_full && !line.starts_with(char::is_whitespace);
+                let gap = if is_one_word || last.trim_end().ends_with('(') { "" } else { " " };
                 *last = Cow::Owned(format!("{}{gap}{}", last.trim_end(), line.trim_start()));
             }
             _ => joined.push((number, Cow::Borrowed(line))),
         }
     }
     joined
+}
+
+/// Widths that terminals have by default, characters.
+const TERMINALS: [usize; 4] = [80, 100, 120, 132];
+
+/// Returns the width of the terminal that wrapped the lines of a log; none if no terminal did. A terminal fills each line
+/// that it wraps, so no line is longer. A mail program breaks lines between words, and fills few of them.
+fn terminal_width(numbered: &[(usize, &str)]) -> Option<usize> {
+    let width = |line: &str| line.trim_end().chars().count();
+    let longest = numbered.iter().map(|(_, line)| width(line)).max()?;
+    let wrapped = numbered.windows(2).filter(|pair| {
+        let [(number, line), (next, behind)] = pair else { return false };
+        let follows = *next == number + 1 && !behind.trim().is_empty() && !line::has_time(behind);
+        follows
+            && line::has_time(line)
+            && width(line) + 1 + behind.split_whitespace().next().map_or(0, str::len) > longest
+    });
+    let (full, others): (Vec<usize>, Vec<usize>) =
+        wrapped.map(|pair| width(pair[0].1)).partition(|width| *width == longest);
+    let is_usual = TERMINALS.contains(&longest) && !full.is_empty() || full.len() >= 3;
+    (is_usual && full.len() > others.len()).then_some(longest)
 }
 
 /// Returns whether a line ends before the name of the process that it reports as killed has ended.

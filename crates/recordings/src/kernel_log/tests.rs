@@ -308,3 +308,28 @@ fn lines_of_other_texts_are_not_taken_for_lines_inside_of_a_report() {
         assert!(!tells(line), "{line}");
     }
 }
+
+#[test]
+fn words_that_a_terminal_broke_are_joined_without_a_space() {
+    let wrapped = |text: &str, width: usize| {
+        let lines = text.lines().flat_map(|line| {
+            let all: Vec<char> = line.chars().collect();
+            all.chunks(width).map(|part| part.iter().collect::<String>()).collect::<Vec<_>>()
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let plain = CGROUP_2.replace("\n               ", "\n[90001.000006] ");
+    let expected = only(&plain);
+    for width in [80, 97, 100, 120, 132] {
+        let report = only(&wrapped(&plain, width));
+        assert_eq!(report.kills[0].name, expected.kills[0].name, "{width}");
+        assert_eq!((&report.cgroup, &report.constraint), (&expected.cgroup, &expected.constraint), "{width}");
+        assert_eq!(report.tasks, expected.tasks, "{width}");
+    }
+    // A mail program breaks between words.
+    let log = "[ 1.000001] Out of memory: Killed process 4711 (Web Content) total-vm:2220084kB, anon-rss:980000kB\n";
+    let mailed = log.replace("total-vm:2220084kB, ", "total-vm:2220084kB,\n");
+    assert_eq!(read(&mailed).kills, read(log).kills);
+    let mailed = log.replace("(Web Content)", "(Web\nContent)");
+    assert_eq!(read(&mailed).kills[0].name, "Web Content");
+}
