@@ -196,7 +196,7 @@ impl<'c> Spans<'c> {
             let load = load(signs);
             let near = found.partition_point(|it| it.end <= range.start);
             let overlaps = found.get(near).is_some_and(|it| it.start < range.end);
-            if load >= LOAD_MIN_S && load >= seconds && !overlaps && is_ill(rule, signs) {
+            if load >= LOAD_MIN_S && load >= seconds && !overlaps && holds(rule, signs) {
                 new.push(range.clone());
             }
         }
@@ -226,11 +226,11 @@ impl<'c> Spans<'c> {
             let start = (0..first).rev().take_while(|n| !is_quiet(*n) && !is_taken(*n)).last().unwrap_or(first);
             let end =
                 (last + 1..self.course.len()).take_while(|n| !is_quiet(*n) && !is_taken(*n)).last().unwrap_or(last) + 1;
-            let holds = |range: &Range<usize>| {
+            let is_there = |range: &Range<usize>| {
                 let signs = together(&self.course[range.clone()]);
-                signs.is_some_and(|here| is_ill(rule, &here.signs)) && self.is_sound(range, load)
+                signs.is_some_and(|here| holds(rule, &here.signs)) && self.is_sound(range, load)
             };
-            added.extend([start..end, first..last + 1].into_iter().find(holds));
+            added.extend([start..end, first..last + 1].into_iter().find(is_there));
         }
         self.found[n].extend(added);
         self.found[n].sort_by_key(|range| range.start);
@@ -263,7 +263,7 @@ impl<'c> Spans<'c> {
                 let mut both = signs.clone();
                 self.course[gap.clone()].iter().for_each(|between| both.then(&between.signs));
                 both.then(&here.signs);
-                if self.seconds(&gap) < longer && is_ill(rule, &both) {
+                if self.seconds(&gap) < longer && holds(rule, &both) {
                     (*last, *signs) = (last.start..range.end, both);
                     continue;
                 }
@@ -277,19 +277,19 @@ impl<'c> Spans<'c> {
     /// those of the whole recording, and `whole` is the rule's finding over the whole recording.
     #[must_use]
     pub fn found(&self, n: usize, rule: &Rule, signs: &Signs, whole: Option<&Finding>) -> OverTime {
-        let is_ill = whole.is_some_and(|it| it.weight == Weight::Illness);
+        let is_found = whole.is_some_and(|it| counts(rule, it));
         let all = 0..self.course.len();
         let of_s = self.seconds(&all);
         let mut spans = self.found[n].clone();
         match rule.over {
             Over::Whole => return OverTime::Whole,
-            Over::Spans(load) | Over::Shares(load) => {
+            Over::Spans(load) | Over::Shares(load) | Over::Notices(load) => {
                 let together_s: f64 = spans.iter().map(|range| self.seconds(range)).sum();
-                if is_ill && 100.0 * together_s >= of_s * ALL_THE_TIME {
+                if is_found && 100.0 * together_s >= of_s * ALL_THE_TIME {
                     return OverTime::Whole;
                 }
-                if spans.is_empty() && is_ill {
-                    let is_share = matches!(rule.over, Over::Shares(_));
+                if spans.is_empty() && is_found {
+                    let is_share = !matches!(rule.over, Over::Spans(_));
                     return if is_share || self.is_borne_out(rule, signs, load) {
                         OverTime::Whole
                     } else {
@@ -297,7 +297,7 @@ impl<'c> Spans<'c> {
                     };
                 }
             }
-            Over::Moments if is_ill => {
+            Over::Moments if is_found => {
                 spans = self.moments(rule);
                 if spans.iter().map(|range| range.len()).sum::<usize>() == all.len() {
                     return OverTime::Whole;
@@ -343,7 +343,7 @@ impl<'c> Spans<'c> {
                 joined
             })
         });
-        in_s >= SPAN_MIN_S && joined.is_none_or(|joined| is_ill(rule, &joined))
+        in_s >= SPAN_MIN_S && joined.is_none_or(|joined| holds(rule, &joined))
     }
 
     /// Returns the intervals in which a rule, asked about the interval alone, finds an illness. Consecutive intervals
@@ -364,11 +364,12 @@ impl<'c> Spans<'c> {
     /// `whole`, that over the whole recording.
     fn worst(&self, rule: &Rule, spans: &[Range<usize>], whole: Option<&Finding>) -> OverTime {
         let of = |range: &Range<usize>| together(&self.course[range.clone()]);
-        let load = |interval: &Interval| match rule.over {
-            Over::Spans(load) | Over::Shares(load) => load(&interval.signs),
-            Over::Whole | Over::Moments => seconds(&interval.signs),
+        // A span with an illness is worse than any with a notice.
+        let load = |interval: &Interval| match rule.over.load() {
+            Some(load) => (is_ill(rule, &interval.signs), load(&interval.signs)),
+            None => (true, seconds(&interval.signs)),
         };
-        let mut worst: Option<(f64, Interval)> = None;
+        let mut worst: Option<((bool, f64), Interval)> = None;
         for interval in spans.iter().filter_map(of) {
             let load = load(&interval);
             if worst.as_ref().is_none_or(|(most, _)| load > *most) {
@@ -390,12 +391,12 @@ impl<'c> Spans<'c> {
         let finding = match rule.over {
             // A finding about levels describes the whole time.
             Over::Moments => whole.cloned(),
-            Over::Whole | Over::Spans(_) | Over::Shares(_) => (rule.ask)(&interval.signs).ok().flatten(),
+            _ => (rule.ask)(&interval.signs).ok().flatten(),
         };
         finding.map_or(OverTime::Whole, |finding| {
             let sentence = match rule.over {
                 Over::Moments => finding.sentence.clone(),
-                Over::Whole | Over::Spans(_) | Over::Shares(_) => {
+                _ => {
                     format!("For {} ({}): {}", time(when.worst.seconds), when.worst.place, finding.sentence)
                 }
             };
@@ -406,6 +407,16 @@ impl<'c> Spans<'c> {
 
 fn seconds(signs: &Signs) -> f64 {
     signs.elapsed_s.unwrap_or(0.0)
+}
+
+/// Returns whether a finding of `rule` makes a span: an illness, or also a notice of a rule whose notices have spans.
+fn counts(rule: &Rule, finding: &Finding) -> bool {
+    finding.weight == Weight::Illness || matches!(rule.over, Over::Notices(_))
+}
+
+/// Returns whether a rule, asked about `signs` alone, finds what makes a span.
+fn holds(rule: &Rule, signs: &Signs) -> bool {
+    (rule.ask)(signs).is_ok_and(|found| found.is_some_and(|finding| counts(rule, &finding)))
 }
 
 /// Returns whether a rule, asked about `signs` alone, finds an illness.

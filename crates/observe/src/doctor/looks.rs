@@ -161,6 +161,9 @@ impl Looks {
         signs.zones = self.zones();
         signs.nodes = self.nodes();
         signs.usage = self.usage(&mut signs.assumed);
+        if self.meminfo.iter().any(|look| look.values.get("MemTotal") == Some(&0)) {
+            signs.missing.push("MemTotal: it is 0 kB, so that no share of memory can be computed".to_owned());
+        }
         signs.swap = self.swap(&mut signs.assumed).or(signs.swap);
         let kib = |kib: f64| kib / PAGE_KIB;
         if let Some(slabs) = self.slabs.last() {
@@ -555,7 +558,7 @@ fn sizes(look: &Free, told: Option<Unit>, assumed: &mut Vec<String>) -> Sizes {
 fn of_sizes(sizes: &Sizes) -> MemoryUse {
     let pages = |kib: Option<f64>| kib.map(|kib| kib / PAGE_KIB);
     MemoryUse {
-        total: pages(sizes.total),
+        total: pages(sizes.total).filter(|pages| *pages > 0.0),
         free: pages(sizes.free),
         available: pages(sizes.available),
         cached: pages(sizes.cache),

@@ -160,6 +160,10 @@ fn complement(patient: &mut Patient, moment: Signs) {
     signs.all_waited_percent = signs.all_waited_percent.or(moment.all_waited_percent);
     signs.at_limit = signs.at_limit.take().or(moment.at_limit);
     signs.out_of_memory = signs.out_of_memory.take().or(moment.out_of_memory);
+    // The groups know that their counters are those since they were made, and not of the recording.
+    if signs.groups.is_empty() {
+        signs.groups = moment.groups;
+    }
     signs.slabs = moment.slabs;
     signs.processes = moment.processes;
     signs.kswapd_shown_percent = moment.kswapd_shown_percent;
@@ -614,6 +618,50 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_is_short_in_the_middle_of_a_recording_is_named_with_its_span_where_swap_has_room() {
+        let copy = |minute: u32| {
+            let available = if (20..30).contains(&minute) { 80_000 } else { 4_000_000 };
+            format!(
+                "zzz ***Thu Nov 26 10:{minute:02}:00 UTC 2026\nMemTotal: 8000000 kB\nMemFree: 90000 kB\nMemAvailable: {available} kB\n\
+                 Buffers: 9 kB\nCached: 200000 kB\nSwapTotal: 4000000 kB\nSwapFree: 3900000 kB\n"
+            )
+        };
+        let found = |minutes: std::ops::Range<u32>| {
+            let patient = patient("m.dat", &minutes.map(copy).collect::<String>(), None).unwrap();
+            Diagnosis::of_patient(&patient).findings.into_iter().find(|it| it.cause == "memory-short")
+        };
+        let finding = found(0..60).unwrap();
+        assert_eq!(finding.weight, Weight::Notice);
+        assert!(
+            finding.sentence.starts_with("For 10 min (10:19:00 to 10:29:00): Next to nothing is left"),
+            "{finding:?}"
+        );
+        assert_eq!(finding.when.unwrap().worst.place, "10:19:00 to 10:29:00");
+        assert_eq!(found(30..60), None);
+    }
+
+    #[test]
+    fn kills_of_one_copy_of_a_groups_files_are_not_of_the_recording_beside_it() {
+        let row = " 1  1 0 900000 1000 10000 0 0 9 9 1 1 1 1 1 97 0\n";
+        let vmstat = format!(
+            " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n{}",
+            row.repeat(20)
+        );
+        let group = |name: &str, kills: u32| {
+            ["low 0", "high 0", "max 1234", "oom 12", &format!("oom_kill {kills}")]
+                .map(|line| format!("/sys/fs/cgroup/{name}/memory.events:{line}\n"))
+                .concat()
+        };
+        let files = [("v.txt", vmstat), ("g.txt", group("a", 9) + &group("b", 0))];
+        let documents = files.iter().map(|(name, text)| formats::read(name, text, None).unwrap()).collect();
+        let all = patients(documents, None, None).unwrap();
+        let [patient] = &all[..] else { panic!("{all:?}") };
+        let finding = Diagnosis::of_patient(patient).findings.into_iter().find(|it| it.cause == "killed").unwrap();
+        assert_eq!((finding.weight, &finding.when), (Weight::Notice, &None));
+        assert!(finding.sentence.contains("12 times since it was made"), "{}", finding.sentence);
+    }
+
+    #[test]
     fn spans_of_an_archive_are_as_long_as_its_clock_says() {
         // Three lines every 30 s, the first of which is the average since boot; 5 minutes of 30 are ill.
         let section = |n: u32| {
@@ -805,7 +853,7 @@ mod tests {
         let events = "low 0\nhigh 0\nmax 120000\noom 3\noom_kill 1\n";
         let found = of_files(&[("./memory.events", events)], None);
         let causes: Vec<_> = found.iter().map(|it| (it.0, it.1)).collect();
-        assert_eq!(causes, [("killed", Weight::Illness), ("cgroup-limit", Weight::Notice)]);
+        assert_eq!(causes, [("killed", Weight::Notice), ("cgroup-limit", Weight::Notice)]);
         assert!(
             found[0]
                 .2

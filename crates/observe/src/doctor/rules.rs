@@ -43,6 +43,8 @@ pub enum Over {
     /// about spans in it. The function returns the load of a span, as for [`Over::Spans`]. Unlike with [`Over::Spans`],
     /// a finding over the whole period is kept even if a few seconds caused most of the load.
     Shares(fn(&Signs) -> f64),
+    /// As [`Over::Shares`], but spans in which the rule finds only a notice are reported, too.
+    Notices(fn(&Signs) -> f64),
     /// The rule, which is about levels or about single events, is asked about the whole observed period. If it finds an
     /// illness, it is also asked about each interval, and the intervals with the illness are reported.
     Moments,
@@ -54,7 +56,7 @@ impl Over {
     #[must_use]
     pub fn load(self) -> Option<fn(&Signs) -> f64> {
         match self {
-            Self::Spans(load) | Self::Shares(load) => Some(load),
+            Self::Spans(load) | Self::Shares(load) | Self::Notices(load) => Some(load),
             Self::Whole | Self::Moments => None,
         }
     }
@@ -318,7 +320,7 @@ pub const OF_USE: [Rule; 4] = [
     Rule { cause: "memory-held", ask: memory_use::held, over: Over::Moments, unless: "" },
     Rule { cause: "page-tables", ask: memory_use::page_tables, over: Over::Moments, unless: "" },
     Rule { cause: "reclaimable-slab", ask: memory_use::reclaimable_slab, over: Over::Moments, unless: "" },
-    Rule { cause: "memory-short", ask: memory_use::short, over: Over::Shares(memory_use::shortage), unless: "" },
+    Rule { cause: "memory-short", ask: memory_use::short, over: Over::Notices(memory_use::shortage), unless: "" },
 ];
 
 /// A function that returns whether an input has the signs that a rule needs.
@@ -996,6 +998,12 @@ fn killed(signs: &Signs) -> Said {
             figures.push(figure(&format!("under_oom of {}", groups::called(name)), 1.0, ""));
         }
     }
+    // What one copy of a cgroup's files counts may have been long ago.
+    let is_of_now = signs.log.as_deref().is_some_and(kernel_log::tells_of_kills)
+        || signs.killed.or(signs.exhausted).is_some_and(|times| times > 0.0)
+        || signs.out_of_memory.iter().flatten().any(|(name, cgroup)| {
+            cgroup.is_waiting || cgroup.times + cgroup.kills > 0.0 && !groups::is_since_made(signs, name)
+        });
     let of_group = if signs.is_v1 {
         "`oom_kill` of memory.oom_control grows, or its `under_oom` is 1 at the end"
     } else {
@@ -1003,9 +1011,13 @@ fn killed(signs: &Signs) -> Said {
     };
     let rule = format!(
         "`oom_kill` grows, or `oom` of a simulated run; of a cgroup {of_group}; the log has a report of the kernel's killer, or a line of \
-         systemd-oomd, earlyoom or kubelet"
+         systemd-oomd, earlyoom or kubelet; no illness where one copy of a cgroup's files alone counts it"
     );
-    Ok((!sentences.is_empty()).then(|| ill("killed", sentences.join(" "), figures, rule)).flatten())
+    if sentences.is_empty() {
+        return Ok(None);
+    }
+    let weight = if is_of_now { Weight::Illness } else { Weight::Notice };
+    Ok(Some(Finding { weight, ..Finding::new("killed", sentences.join(" "), figures, rule) }))
 }
 
 fn pages(n: f64) -> String {

@@ -78,7 +78,8 @@ impl MemoryUse {
         let huge = |name: &str| Some(kib(name)? * of("Hugepagesize")?);
         let others = ["SecPageTables", "Zswap", "Balloon", "Bounce", "HardwareCorrupted", "GPUActive", "GPUReclaim"];
         Some(Self {
-            total: of("MemTotal"),
+            // No computer has a memory of no size.
+            total: of("MemTotal").filter(|pages| *pages > 0.0),
             free: Some(of("MemFree")?),
             available: of("MemAvailable"),
             buffers: of("Buffers"),

@@ -501,6 +501,12 @@ Hugetlb:               0 kB
     }
 
     #[test]
+    fn a_size_of_memory_of_0_kb_gives_no_shares() {
+        let none = with(&[("MemTotal", 0), ("MemAvailable", 100)]);
+        assert!(!is_known(&none) && held(&none).is_err() && short(&none).is_err() && page_tables(&none).is_err());
+    }
+
+    #[test]
     fn reclaimable_slab_is_named_with_its_caches_and_is_no_illness_while_memory_is_available() {
         let of = |lines: &[(&str, u64)], slabs: &[(&str, f64)]| {
             let slabs = slabs.iter().map(|(name, pages)| ((*name).to_owned(), *pages)).collect();
