@@ -107,12 +107,13 @@ impl Course {
     }
 
     /// Takes a sample of the memory of `processes`. Also measures the working set if its interval is over. `time_us` is
-    /// the time of the sample.
-    pub fn look(&mut self, time_us: u64, processes: &BTreeSet<u32>) {
+    /// the time of the sample. `own` says how much of a process's resident shared memory belongs to the recording, bytes;
+    /// this memory is not counted.
+    pub fn look(&mut self, time_us: u64, processes: &BTreeSet<u32>, own: &dyn Fn(u32) -> u64) {
         let now = Instant::now();
         // After a long pause the lost looks are not made up for.
         self.next = (self.next + self.watch.every).max(now);
-        let sample = self.sample(time_us, processes);
+        let sample = self.sample(time_us, processes, own);
         self.keep(sample);
         if let Some(interval) = self.watch.working_set
             && now >= self.next_set
@@ -152,7 +153,7 @@ impl Course {
         }
     }
 
-    fn sample(&self, time_us: u64, processes: &BTreeSet<u32>) -> Sample {
+    fn sample(&self, time_us: u64, processes: &BTreeSet<u32>, own: &dyn Fn(u32) -> u64) -> Sample {
         let mut sample = Sample { time_us, ..Sample::default() };
         for process in processes {
             let Ok(text) = fs::read_to_string(format!("/proc/{process}/status")) else { continue };
@@ -160,7 +161,7 @@ impl Course {
             sample.processes += 1;
             sample.anon += of("RssAnon:");
             sample.file += of("RssFile:");
-            sample.shmem += of("RssShmem:");
+            sample.shmem += of("RssShmem:").saturating_sub(own(*process));
             sample.swap += of("VmSwap:");
             sample.page_tables += of("VmPTE:");
         }
@@ -265,7 +266,7 @@ mod tests {
         let watch = Watch { every: Duration::from_millis(1), working_set: None, cgroup: None };
         let mut course = Course::new(watch);
         let own = BTreeSet::from([std::process::id(), u32::MAX]);
-        course.look(5, &own);
+        course.look(5, &own, &|_| 0);
         assert!(course.samples[0].anon > 100 << 10 && course.samples[0].processes == 1, "{:?}", course.samples);
         for time_us in 0..100_000 {
             course.keep(Sample { time_us, anon: time_us, ..Sample::default() });

@@ -5,15 +5,18 @@ use crate::wire::{BLINDS, Blind, Event, HEADER_BYTES, Header, Kind, MAGIC, SLOT_
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::time::{ClockId, clock_gettime};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Number of slots of the ring. They take 32 MiB. A recorded program fills them in a third of a second if the recorder
 /// does not read them.
 const SLOTS: u64 = 1 << 20;
+/// Name of the ring in the list of a process's mappings.
+const NAME: &str = "highwater-ring";
 /// Longest time for which a slot that a thread has claimed may stay empty. After this time the thread counts as dead or
 /// stopped, and the slot is skipped.
 const HOLE: Duration = Duration::from_millis(500);
@@ -48,7 +51,7 @@ impl Ring {
     /// When the system has no memory for the ring.
     pub fn new(pages_open: u64) -> io::Result<Self> {
         let bytes = HEADER_BYTES as u64 + SLOTS * SLOT_BYTES as u64;
-        let file = File::from(memfd_create("highwater-ring", MemfdFlags::CLOEXEC)?);
+        let file = File::from(memfd_create(NAME, MemfdFlags::CLOEXEC)?);
         ftruncate(&file, bytes)?;
         // All pages are taken now: otherwise a recorded program in a cgroup would pay for those that it touches first.
         let map = MmapOptions::new().populate().map_raw(&file)?;
@@ -79,6 +82,34 @@ impl Ring {
     #[must_use]
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
+    }
+
+    /// Returns how much of the ring is in the resident memory of a process, bytes. The kernel counts it as shared memory
+    /// of the process (`RssShmem`), although the process would not have it without the recording. Returns 0 if the
+    /// process has ended or has no ring.
+    #[must_use]
+    pub fn resident_in(&self, process: u32) -> u64 {
+        /// The bit of an entry of `/proc/PID/pagemap` that is set if the process has the page in memory.
+        const PRESENT: u64 = 1 << 63;
+        /// Bytes of an entry of `/proc/PID/pagemap`.
+        const ENTRY: usize = size_of::<u64>();
+        let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+        let name = format!("/memfd:{NAME} (deleted)");
+        let is_ring = |line: &&[u8]| line.ends_with(name.as_bytes());
+        let place = maps.split(|byte| *byte == b'\n').find(is_ring).and_then(|line| {
+            let range = str::from_utf8(line).ok()?.split(' ').next()?.split_once('-')?;
+            Some((usize::from_str_radix(range.0, 16).ok()?, usize::from_str_radix(range.1, 16).ok()?))
+        });
+        let Some((from, to)) = place else { return 0 };
+        let page = rustix::param::page_size();
+        let mut entries = vec![0; to.saturating_sub(from).min(self.map.len()) / page * ENTRY];
+        let read = File::open(format!("/proc/{process}/pagemap"))
+            .and_then(|pagemap| pagemap.read_exact_at(&mut entries, (from / page * ENTRY) as u64));
+        if read.is_err() {
+            return 0;
+        }
+        let (entries, _) = entries.as_chunks();
+        entries.iter().filter(|entry| u64::from_ne_bytes(**entry) & PRESENT != 0).count() as u64 * page as u64
     }
 
     /// Returns the time from which the events' times count: a value of `CLOCK_MONOTONIC`, ns.

@@ -232,7 +232,7 @@ impl Session<'_> {
             if self.course.is_due() {
                 let processes = processes_of(&options.target, child.as_deref());
                 self.source.look(&processes);
-                self.course.look(self.source.now_us(), &processes);
+                self.course.look(self.source.now_us(), &processes, &|process| self.source.own_memory(process));
                 let is_gone = processes.iter().all(|process| !fs::exists(format!("/proc/{process}")).unwrap_or(false));
                 if child.is_none() && is_gone {
                     break;

@@ -119,6 +119,10 @@ impl Source for Shim {
         }
     }
 
+    fn own_memory(&self, process: u32) -> u64 {
+        self.ring.resident_in(process)
+    }
+
     fn now_us(&self) -> u64 {
         now_ns().saturating_sub(self.ring.start_ns()) / 1000
     }

@@ -37,6 +37,9 @@ pub trait Source {
     /// time.
     fn look(&mut self, processes: &BTreeSet<u32>);
 
+    /// Returns how much of the resident shared memory of a process belongs to the recording and not to the program, bytes.
+    fn own_memory(&self, process: u32) -> u64;
+
     /// Returns the present time in µs, on the clock that gives requests their times.
     fn now_us(&self) -> u64;
 

@@ -205,6 +205,10 @@ impl Source for Tracefs {
         }
     }
 
+    fn own_memory(&self, _: u32) -> u64 {
+        0
+    }
+
     fn now_us(&self) -> u64 {
         now_ns().saturating_sub(self.start_ns) / 1000
     }

@@ -40,6 +40,7 @@ fn program() {
         "threads" => threads(&folder),
         "fork" => fork(&folder),
         "memory" => memory(),
+        "calls" => calls(&folder),
         "abort" => {
             read_all(&folder.join("a"), 100);
             std::process::abort();
@@ -290,6 +291,26 @@ fn memory() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     std::hint::black_box(&memory);
+}
+
+/// Makes so many calls that their events fill 6 MiB of the ring, and lives long enough to be looked at.
+fn calls(folder: &Path) {
+    fs::write(folder.join("a"), [7]).unwrap();
+    let file = File::open(folder.join("a")).unwrap();
+    for _ in 0..6 << 15 {
+        file.read_exact_at(&mut [0], 0).unwrap();
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+}
+
+#[test]
+fn the_recording_is_no_memory_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = own(&folder, "calls", 0);
+    assert!(found.lines.len() > 6 << 15, "{}", found.lines.len());
+    let trace = trace::Trace::open(&crate::found::output(&folder)).unwrap();
+    let shared = trace.metadata()["memory_peak"]["shmem_bytes"].as_u64().unwrap();
+    assert!(shared < 1 << 20, "{shared}");
 }
 
 #[test]
