@@ -623,7 +623,11 @@ fn texts_of_a_moment_are_each_diagnosed() {
         (
             "cgroup.txt",
             "/sys/fs/cgroup/a/memory.events:low 0\n/sys/fs/cgroup/a/memory.events:max 7\n/sys/fs/cgroup/a/memory.events:oom_kill 1\n",
-            &["! killed: In the cgroup /a the kernel killed 1 process", "cgroup-limit: "],
+            &[
+                "no illness found",
+                "- killed: In the cgroup /a the kernel killed 1 process since it was made",
+                "cgroup-limit: ",
+            ],
         ),
         (
             "journal.txt",

@@ -15,6 +15,13 @@ use crate::task::{FileFault, Task};
 use machine::{DeviceId, FrameNumber, Func, Lock, Machine, Order, PAGE_BYTES, Step};
 use std::sync::Arc;
 
+/// A folio that a fault has locked.
+struct LockedPage {
+    frame: FrameNumber,
+    /// True if the page was not in memory, or if another task had it locked.
+    has_waited: bool,
+}
+
 impl<M: Machine> Access<M> {
     /// Maps `pages` pages of a file, from its page `first_page` on. The file stays open until the region is dropped.
     /// This function may sleep.
@@ -61,7 +68,7 @@ impl<M: Machine> Access<M> {
         if write && mapped.mode.sharing == Sharing::Private {
             let copy = self.take_copy(task, spare)?;
             let frame = match self.lock_mapped_page(task, mapped, page, false) {
-                Ok(frame) => frame,
+                Ok(locked) => locked.frame,
                 Err(error) => {
                     *spare = Some(copy);
                     return Err(error);
@@ -76,7 +83,18 @@ impl<M: Machine> Access<M> {
         if !write && self.map_around(region, mapped, page) {
             return Ok(None);
         }
-        let frame = self.lock_mapped_page(task, mapped, page, true)?;
+        let mut locked = self.lock_mapped_page(task, mapped, page, true)?;
+        if !write && locked.has_waited && self.choices.fault_around_pages > 1 {
+            // Linux drops its locks before it waits for a page. Then it handles the fault from the beginning, so that the
+            // pages that were read with this one are mapped with it.
+            self.page_cache().unlock_page(locked.frame);
+            self.lru().put(locked.frame);
+            if self.map_around(region, mapped, page) {
+                return Ok(None);
+            }
+            locked = self.lock_mapped_page(task, mapped, page, true)?;
+        }
+        let frame = locked.frame;
         let prepared = if write { self.dirty_mapped_page(file, frame) } else { Ok(()) };
         let part = self.page_cache().frame_of(frame, mapped.first_page + page);
         let is_mapped = prepared.is_ok() && self.map_if_empty(region, page, part, write);
@@ -261,7 +279,7 @@ impl<M: Machine> Access<M> {
         mapped: &FileMapping<M>,
         page: u32,
         maps_page: bool,
-    ) -> Result<FrameNumber, Error> {
+    ) -> Result<LockedPage, Error> {
         task.file_fault = Some(FileFault { pattern: mapped.mode.pattern, maps_page });
         let locked = self.lock_mapped_page_in_fault(task, mapped, page);
         task.file_fault = None;
@@ -273,7 +291,7 @@ impl<M: Machine> Access<M> {
         task: &mut Task,
         mapped: &FileMapping<M>,
         page: u32,
-    ) -> Result<FrameNumber, Error> {
+    ) -> Result<LockedPage, Error> {
         let file = &mapped.file;
         let index = mapped.first_page + page;
         let offset = u64::from(index) * PAGE_BYTES as u64;
@@ -306,6 +324,7 @@ impl<M: Machine> Access<M> {
                     }
                 });
             }
+            let has_waited = has_read_ahead || descriptor.is(Flags::LOCKED);
             self.page_cache().lock_page(frame);
             if !self.page_cache().is_page_of(frame, Owner::File(file.id), index) {
                 self.page_cache().unlock_page(frame);
@@ -317,7 +336,7 @@ impl<M: Machine> Access<M> {
                 if has_read_ahead {
                     task.major_fault_wait += self.machine.now().since(started);
                 }
-                return Ok(frame);
+                return Ok(LockedPage { frame, has_waited });
             }
             let failed = descriptor.read_error();
             self.page_cache().unlock_page(frame);

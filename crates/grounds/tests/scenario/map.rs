@@ -229,7 +229,7 @@ fn truncation_unmaps_what_is_behind_the_end() {
 }
 
 /// A read fault on a page that is in memory also maps the pages around it that are in memory: those of the aligned
-/// block of sixteen. A write fault, or a fault on a page that must be read, maps one page.
+/// block of sixteen. A write fault maps one page.
 #[test]
 fn a_read_fault_maps_what_is_in_memory_around_it() {
     let faults = |fault_around_pages| {
@@ -284,6 +284,24 @@ fn a_read_fault_maps_what_is_in_memory_around_it() {
         })["pgfault"]
     };
     assert_eq!((both(1), both(16)), (20, 13), "ten, and one for each of three blocks");
+}
+
+/// A read fault waits until its page is read, and is then handled from the beginning, so that it maps the pages that were
+/// read with its page. A fault that wrote maps its page alone.
+#[test]
+fn a_read_fault_that_waited_maps_what_was_read_around_it() {
+    for (fault_around_pages, write, mapped) in [(16, false, 16), (1, false, 1), (16, true, 1)] {
+        let mut plan = Plan::default();
+        plan.choices.access.fault_around_pages = fault_around_pages;
+        plan.run(move |ground| {
+            let file = ground.import(100);
+            let region = ground.map(&file, SHARED);
+            ground.touch(&region, 40..41, write).unwrap();
+            assert_eq!(ground.faults().1, 1);
+            assert_eq!(ground.count("nr_mapped"), mapped, "{fault_around_pages} pages, write: {write}");
+            ground.engine.access().drop_region(&region);
+        });
+    }
 }
 
 /// Reclaim has evicted pages of the text of a running program. The program waits for them to be read again, which
