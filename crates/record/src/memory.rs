@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 /// Largest number of memory samples that are kept. When it is reached, every second sample is dropped.
 const SAMPLES_MAX: usize = 8192;
 
+/// Least anonymous memory of a process, bytes, for which the recorder finds out how much of it other processes share.
+const SHARED_MIN: u64 = 1 << 20;
+
 /// The options by which the memory of recorded processes is sampled.
 #[derive(Clone, Debug)]
 pub struct Watch {
@@ -23,7 +26,8 @@ pub struct Watch {
 }
 
 /// The memory of the recorded processes at one time, bytes. The fields from `anon` to `page_tables` are sums over the
-/// processes, so a page that several processes share is counted once for each.
+/// processes. An anonymous page that several processes share after a fork counts once; a page of a file or of shared
+/// memory counts once for each process that maps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     time_us: u64,
@@ -155,11 +159,14 @@ impl Course {
 
     fn sample(&self, time_us: u64, processes: &BTreeSet<u32>, own: &dyn Fn(u32) -> u64) -> Sample {
         let mut sample = Sample { time_us, ..Sample::default() };
+        let is_alone = processes.len() == 1;
         for process in processes {
             let Ok(text) = fs::read_to_string(format!("/proc/{process}/status")) else { continue };
             let of = |name: &str| kib(&text, name).unwrap_or(0) << 10;
             sample.processes += 1;
-            sample.anon += of("RssAnon:");
+            let anon = of("RssAnon:");
+            let is_shared = !is_alone && anon >= SHARED_MIN;
+            sample.anon += is_shared.then(|| share_of_anon(*process)).flatten().unwrap_or(anon);
             sample.file += of("RssFile:");
             sample.shmem += of("RssShmem:").saturating_sub(own(*process));
             sample.swap += of("VmSwap:");
@@ -223,6 +230,14 @@ impl Course {
 /// Returns the number, KiB, that follows `name` in a text of `/proc`, such as 123 in `RssAnon:   123 kB`.
 pub fn kib(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix("kB")?.trim().parse().ok())
+}
+
+/// Returns the anonymous memory of a process, bytes, where a page that n processes share counts as an nth of a page. After
+/// a fork, parent and child share their pages until one of them writes. Returns `None` if the kernel does not say (before
+/// Linux 5.4), or if the process has ended.
+fn share_of_anon(process: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+    Some(kib(&text, "Pss_Anon:")? << 10)
 }
 
 /// Returns anonymous memory, page cache and kernel memory of a cgroup, bytes.

@@ -41,6 +41,7 @@ fn program() {
         "fork" => fork(&folder),
         "memory" => memory(),
         "calls" => calls(&folder),
+        "copies" => copies(),
         "abort" => {
             read_all(&folder.join("a"), 100);
             std::process::abort();
@@ -301,6 +302,37 @@ fn calls(folder: &Path) {
         file.read_exact_at(&mut [0], 0).unwrap();
     }
     std::thread::sleep(std::time::Duration::from_millis(300));
+}
+
+/// Has 32 MiB of memory, and forks three children that share it for 0.4 s.
+fn copies() {
+    let memory = vec![1_u8; 32 << 20];
+    // SAFETY: the children only sleep and end.
+    let children = [(); 3].map(|()| unsafe {
+        match libc::fork() {
+            0 => {
+                libc::usleep(400_000);
+                libc::_exit(0)
+            }
+            child => child,
+        }
+    });
+    for child in children {
+        // SAFETY: it waits for a child of this process; the status is not wanted.
+        assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+    }
+    std::hint::black_box(&memory);
+}
+
+#[test]
+fn memory_that_forked_processes_share_counts_once() {
+    let folder = tempfile::tempdir().unwrap();
+    own(&folder, "copies", 0);
+    let trace = trace::Trace::open(&crate::found::output(&folder)).unwrap();
+    let peaks = &trace.metadata()["memory_peak"];
+    assert!(peaks["processes"].as_u64() >= Some(4), "{peaks}");
+    let mib = peaks["anon_bytes"].as_u64().unwrap() >> 20;
+    assert!((32..48).contains(&mib), "{mib}");
 }
 
 #[test]
