@@ -1,10 +1,11 @@
-//! System calls that the standard library lacks. No other file of the laboratory (the command `highwater`) has unsafe
-//! code.
+//! System calls that the standard library lacks. No other files of the laboratory (the command `highwater`) have unsafe
+//! code, but for [`crate::fork`].
 
 #![allow(unsafe_code)]
 
 use figures::usage::{CpuTimes, Faults};
 use machine::{Nanos, PAGE_BYTES};
+use std::cell::Cell;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,7 +19,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
-    bytes: usize,
+    /// 0 if this value no longer has the mapping.
+    bytes: Cell<usize>,
 }
 
 impl Mapping {
@@ -31,7 +33,7 @@ impl Mapping {
         // SAFETY: the range is the mapping just made. The advice fails only if the system has no huge pages, and is
         // then not needed.
         unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes: Cell::new(bytes) })
     }
 
     /// Maps `pages` pages of zeroes as anonymous memory, aligned to a huge page. The system's setting decides whether
@@ -54,7 +56,7 @@ impl Mapping {
             }
             libc::munmap(aligned.as_ptr().add(bytes).cast(), after);
         }
-        Ok(Self { start: aligned, bytes })
+        Ok(Self { start: aligned, bytes: Cell::new(bytes) })
     }
 
     /// Maps `pages` pages of a file, from page `first` on, for reads and writes.
@@ -81,12 +83,18 @@ impl Mapping {
         // SAFETY: the range is the mapping just made. The advice changes only readahead, so a refusal is ignored.
         unsafe { libc::madvise(start, bytes, advice) };
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
-        Ok(Self { start, bytes })
+        Ok(Self { start, bytes: Cell::new(bytes) })
+    }
+
+    /// Moves the mapping out of this value, which has no bytes from then on.
+    pub(super) fn take(&self) -> Self {
+        Self { start: self.start, bytes: Cell::new(self.bytes.replace(0)) }
     }
 
     fn check(&self, offset: usize, bytes: usize) {
-        let fits = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
-        assert!(fits, "{bytes} bytes at {offset} of a region of {}", self.bytes);
+        let all = self.bytes.get();
+        let fits = offset.checked_add(bytes).is_some_and(|end| end <= all);
+        assert!(fits, "{bytes} bytes at {offset} of a region of {all}");
     }
 
     /// Copies `bytes` into the mapping. The first byte is stored at byte `offset` of the mapping.
@@ -141,14 +149,19 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 fn map_zeroes(pages: u32, more: usize) -> io::Result<(NonNull<u8>, usize)> {
     // The system makes no mapping of 0 bytes, so at least one page is mapped.
     let bytes = pages.max(1) as usize * PAGE_BYTES + more;
-    let (access, kind) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
-    // SAFETY: a new private mapping at an address of the system's choice touches no memory of the program.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+    let start = map_zeroes_with(bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE)?;
+    Ok((start, bytes))
+}
+
+/// Maps `bytes` bytes of zeroes, which belong to no file, with the flags `flags`. Returns the address.
+pub(super) fn map_zeroes_with(bytes: usize, flags: libc::c_int) -> io::Result<NonNull<u8>> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at an address of the system's choice touches no memory of the program.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    Ok((NonNull::new(start.cast()).expect("no mapping is at address 0"), bytes))
+    Ok(NonNull::new(start.cast()).expect("no mapping is at address 0"))
 }
 
 /// The options for mapping a file.
@@ -175,9 +188,11 @@ pub enum Reads {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is the mapping that belongs to this value. It is unmapped only here, and no reference to it
-        // was given out.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        if self.bytes.get() > 0 {
+            // SAFETY: the range is the mapping that belongs to this value. It is unmapped only here, and no reference to
+            // it was given out.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes.get()) };
+        }
     }
 }
 
@@ -255,12 +270,16 @@ fn usage(who: libc::c_int) -> libc::rusage {
     usage
 }
 
-/// Returns the CPU time of all threads of this process so far.
+/// Returns the CPU time of all threads of this process so far, and of its child processes that have ended and for which
+/// this process has waited.
 #[must_use]
 pub fn cpu_times() -> CpuTimes {
     let nanos = |time: libc::timeval| Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000);
-    let usage = usage(libc::RUSAGE_SELF);
-    CpuTimes { user: nanos(usage.ru_utime), system: nanos(usage.ru_stime) }
+    let [own, children] = [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].map(usage);
+    CpuTimes {
+        user: nanos(own.ru_utime) + nanos(children.ru_utime),
+        system: nanos(own.ru_stime) + nanos(children.ru_stime),
+    }
 }
 
 /// Returns the numbers of page faults of this thread so far.

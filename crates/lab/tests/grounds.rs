@@ -165,6 +165,38 @@ fn one_table_by(access: &str) {
 }
 
 #[test]
+fn a_load_that_forks_runs_on_the_running_kernel_and_not_in_the_library() {
+    let files = folder();
+    let place = GroundOptions { folder: files.path().to_owned(), ..GroundOptions::default() };
+    let mut arguments = vec!["run", "snapshot", "--scale", "1/8", "--set", "params.region.data={percent=30}"];
+    arguments.extend(["--set", "params.seconds=2", "--format", "json", "--dir", files.path().to_str().expect("UTF-8")]);
+    let on = |ground| highwater(&[&arguments[..], &["--on", ground]].concat());
+
+    let refused = on("host");
+    assert_eq!(refused.status.code(), Some(2));
+    let told = "error: ground `host`: the load forks, and the library's memory belongs to one process";
+    assert!(String::from_utf8_lossy(&refused.stderr).starts_with(told), "{refused:?}");
+
+    if let Err(missing) = grounds::ready(Ground::Linux, &place, 32 << 20) {
+        return eprintln!("skipped: a load that forks on the running kernel: {missing}");
+    }
+    let output = on("linux");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the report is JSON");
+    let value = |name: &str| {
+        let rows = report["rows"].as_array().expect("rows");
+        let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no row {name}: {report}"));
+        row["values"].as_object().expect("values").values().next().and_then(|value| value["median"].as_f64())
+    };
+    // The children write the file, and this process verifies it.
+    assert_eq!(value("Pages verified"), Some(12288.0));
+    for row in ["Fork p50", "Request p99", "Sync p50"] {
+        assert!(value(row) > Some(0.0), "{row}");
+    }
+    assert!(is_empty(files.path()), "files stay behind");
+}
+
+#[test]
 fn an_interrupt_ends_a_run_and_everything_is_undone() {
     let (files, outside) = (folder(), folder());
     let experiment = experiment(outside.path(), "tasks = 2\nfull_s = 1000\nfilling_s = 1000\nfile_percent = 100\n");

@@ -9,7 +9,8 @@
 //! chance, all tasks would fault equally often, or a few tasks would never fault and do most of the operations. With
 //! equal work, every region keeps the same share of its pages in memory, on any ground.
 //!
-//! A region may be a private mapping of a file instead, whose pages are copied when they are first stored to.
+//! A region may be a private mapping of a file instead, whose pages are copied when they are first stored to. Or the task
+//! forks a process that has a copy of the region and sleeps: then, too, each page is copied when it is first stored to.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
@@ -17,7 +18,7 @@ use super::random::{Size, check_sizes, check_theta, extent};
 use crate::choose::{Chooser, Distribution};
 use crate::extent::Extent;
 use crate::system::contents::Pattern;
-use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
+use crate::system::{MapMode, Sharing, Started, System, SystemError, page_bytes};
 use crate::workload::{Measurements, Resources, Workload};
 use documented::DocumentedFields;
 use figures::figure::{Row, RowName, names};
@@ -40,6 +41,9 @@ pub struct Params {
     /// stored to. Unlike anonymous regions, they are not filled before the random touches begin. Default: `false`,
     /// which makes the regions anonymous.
     pub private_file: bool,
+    /// `true`: when the measurement begins, each task forks a process that has a copy of the task's region, and sleeps to
+    /// the end. Default: `false`.
+    pub forked: bool,
     /// The distribution by which the pages to touch are chosen. Default: all pages equally often.
     pub distribution: Distribution,
     /// Exponent of the distribution `zipf`: above 0. Default 1.2.
@@ -63,6 +67,7 @@ impl Default for Params {
             region_percent: 150,
             region_mib: None,
             private_file: false,
+            forked: false,
             distribution: Distribution::Uniform,
             theta: 1.2,
             store_percent: 50,
@@ -78,6 +83,23 @@ impl Params {
     fn size(&self) -> Size {
         Size { percent: self.region_percent, mib: self.region_mib }
     }
+
+    fn backing(&self) -> Backing {
+        match (self.private_file, self.forked) {
+            (true, _) => Backing::PrivateFile,
+            (false, true) => Backing::Forked,
+            (false, false) => Backing::Anonymous,
+        }
+    }
+}
+
+/// The memory that a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backing {
+    Anonymous,
+    /// Anonymous memory of which a forked process has a copy.
+    Forked,
+    PrivateFile,
 }
 
 /// The workload `anon`: random touches of anonymous memory that exceeds physical memory.
@@ -97,10 +119,17 @@ impl Workload for Anon {
         Params::get_field_docs(key).ok()
     }
 
+    fn forks(params: &Params) -> bool {
+        params.forked
+    }
+
     fn check(params: &Params, resources: &Resources) -> Result<(), String> {
         let Resources { memory_pages, used_pages, swap_pages } = *resources;
         check_theta(params.distribution, params.theta)?;
-        let pages = params.size().pages(memory_pages, Scale::FULL);
+        if params.forked && params.private_file {
+            return Err("`forked` and `private_file` are both set: expected one of the two".into());
+        }
+        let pages = params.size().pages(memory_pages, Scale::FULL).saturating_mul(1 + u64::from(params.forked));
         // A tenth of memory is left for pages outside the regions.
         if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
@@ -122,6 +151,7 @@ impl Workload for Anon {
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let Params { tasks, private_file, store_percent, warm_up_operations: warm_up, .. } = *params;
+        let backing = params.backing();
         let own = params.size().pages(system.memory_pages(), system.given().scale) / tasks;
         let chooser = Chooser::new(params.distribution, params.theta, own);
         let length = params.operations.map_or(Length::Steady(Nanos::from_secs(params.touch_s)), Length::Operations);
@@ -131,7 +161,7 @@ impl Workload for Anon {
         let measured =
             Measured { name: "anon", tasks, length, fills_memory: false, keeps_step: true, look_every: LOOK_EVERY };
         let course = measure(system, &measured, move |system, n, tally| {
-            touch_at_random(system, n, (private_file, own as u32), &chooser, (store_percent, warm_up), tally)
+            touch_at_random(system, n, (backing, own as u32), &chooser, (store_percent, warm_up), tally)
         })?;
         (0..files).try_for_each(|task| system.remove(&name_of(task)))?;
         Ok(Measurements { rows: rows(&course), times: course.times("Touch"), ..Measurements::default() })
@@ -154,10 +184,10 @@ fn name_of(task: u64) -> String {
 fn region_of<S: System>(
     system: &S,
     name: &str,
-    (is_file, pages): (bool, u32),
+    (backing, pages): (Backing, u32),
     bytes: &mut [u8],
 ) -> Result<S::Region, SystemError> {
-    if is_file {
+    if backing == Backing::PrivateFile {
         let mode = MapMode { sharing: Sharing::Private, ..MapMode::default() };
         return system.map_file(&system.open(name)?, 0..pages, mode);
     }
@@ -175,7 +205,7 @@ fn region_of<S: System>(
 fn touch_at_random<S: System>(
     system: &S,
     task: u64,
-    (is_file, pages): (bool, u32),
+    (backing, pages): (Backing, u32),
     chooser: &Chooser,
     (store_percent, warm_up): (u64, u64),
     tally: &mut Tally,
@@ -185,7 +215,7 @@ fn touch_at_random<S: System>(
     let mut rng = system.rng(STREAM + task);
     let mut versions = vec![1_u32; pages as usize];
     let mut bytes = vec![0; PAGE_BYTES];
-    let region = region_of(system, &name, (is_file, pages), &mut bytes)?;
+    let region = region_of(system, &name, (backing, pages), &mut bytes)?;
     let mut touch = || {
         let page = chooser.next(&mut rng);
         let offset = page_bytes(page);
@@ -210,10 +240,25 @@ fn touch_at_random<S: System>(
         touch()?;
     }
     tally.begin(system);
+    let copy = (backing == Backing::Forked).then(|| hold_a_copy(system, &name, &region)).transpose()?;
     while !tally.is_over() && !system.is_killed() {
         tally.keep_step(system);
         tally.count(touch()?);
     }
+    if let Some(copy) = copy {
+        copy.kill(system);
+        copy.join_unless_killed(system);
+    }
     system.unmap(region);
     Ok(())
+}
+
+/// Forks a process that has a copy of a region until it is told to end.
+fn hold_a_copy<S: System>(system: &S, name: &str, region: &S::Region) -> Result<Started<S, ()>, SystemError> {
+    system.fork_and_return(&format!("copy of {name}"), &[region], |system, regions| {
+        while !system.is_killed() {
+            system.sleep(Nanos::from_secs(1));
+        }
+        regions.into_iter().for_each(|region| system.unmap(region));
+    })
 }

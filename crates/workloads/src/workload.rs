@@ -67,7 +67,7 @@ pub trait Workload: Sync + 'static {
     /// `true` if the workload maps files ([`System::map_file`]), which the library cannot do.
     const MAPS_FILES: bool = false;
 
-    /// Returns whether a task of the workload forks ([`System::fork`]), which only the simulator can do.
+    /// Returns whether a task of the workload forks ([`System::fork`]), which the library cannot do.
     fn forks(params: &Self::Params) -> bool {
         let _ = params;
         false

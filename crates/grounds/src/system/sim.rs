@@ -507,7 +507,8 @@ impl System for SimSystem {
         &self,
         name: &str,
         regions: &[&Arc<Region<Sim>>],
-        body: impl FnOnce(&Self, Vec<Arc<Region<Sim>>>) + Send + 'static,
+        body: impl FnOnce(&Self, Vec<Arc<Region<Sim>>>) -> Vec<u8> + Send + 'static,
+        ended: impl FnOnce(Option<Vec<u8>>) + Send + 'static,
     ) -> Result<sim::TaskId, SystemError> {
         self.alive()?;
         let process = self.new_process(name);
@@ -523,7 +524,7 @@ impl System for SimSystem {
                 }
             }
         }
-        Ok(self.spawn_process(name, process, Box::new(move |system| body(system, copies))))
+        Ok(self.spawn_process(name, process, Box::new(move |system| ended(Some(body(system, copies))))))
     }
 
     fn join(&self, task: &sim::TaskId) {

@@ -1,7 +1,9 @@
 //! Tasks as threads of this process, for the grounds `host` and `linux`.
 
+use computer::fork::{Forked, ForkedEnd, SharedWords};
 use kit::{interrupt, panics};
 use machine::Nanos;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,19 +16,35 @@ use workloads::system::{Given, SystemError};
 /// Interval at which sleeping tasks check whether the user has interrupted the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// The number of the signal SIGKILL, with which the kernel's out-of-memory killer ends processes.
+const KILLED: i32 = libc::SIGKILL;
+
 /// A request that tells a task to end, and wakes the task if it sleeps.
 #[derive(Debug, Default)]
 pub struct Stop {
     is_set: AtomicBool,
+    /// For a task that is a process of its own, the word that is 1 after the task was told to end.
+    of_process: Option<SharedWords>,
     asleep: Mutex<()>,
     told: Condvar,
 }
 
 impl Stop {
+    /// Makes the request for a task that will be a child process of this one.
+    ///
+    /// # Errors
+    /// When the process's address space has no room.
+    pub fn of_process() -> io::Result<Self> {
+        Ok(Self { of_process: Some(SharedWords::new(1)?), ..Self::default() })
+    }
+
     /// Tells the task to end.
     pub fn set(&self) {
         let _guard = self.asleep.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_set.store(true, Ordering::SeqCst);
+        if let Some(word) = &self.of_process {
+            word[0].store(1, Ordering::SeqCst);
+        }
         self.told.notify_all();
     }
 
@@ -34,7 +52,9 @@ impl Stop {
     #[must_use]
     #[inline]
     pub fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::Relaxed) || interrupt::is_set()
+        self.is_set.load(Ordering::Relaxed)
+            || self.of_process.as_ref().is_some_and(|word| word[0].load(Ordering::Relaxed) == 1)
+            || interrupt::is_set()
     }
 
     /// Sleeps for the duration `time`, or until the task is told to end, if that comes first.
@@ -51,7 +71,7 @@ impl Stop {
     }
 }
 
-/// A thread that runs a task.
+/// A thread that runs a task, or waits for the process that runs it.
 #[derive(Debug)]
 pub struct Thread {
     name: String,
@@ -67,12 +87,39 @@ impl Thread {
     /// When the operating system refuses to start another thread.
     #[must_use]
     pub fn start(name: &str, body: impl FnOnce(Arc<Stop>) + Send + 'static) -> Self {
-        Self::start_boxed(name, Box::new(body))
+        Self::start_boxed(name, Arc::default(), Box::new(body))
+    }
+
+    /// Starts a thread that waits for a child process, which `stop` tells to end. `ended` gets the bytes that the child
+    /// returned; none if the child was killed.
+    ///
+    /// # Panics
+    /// When the operating system refuses to start another thread.
+    #[must_use]
+    pub fn wait_for(
+        name: &str,
+        child: Forked,
+        stop: Arc<Stop>,
+        ended: impl FnOnce(Option<Vec<u8>>) + Send + 'static,
+    ) -> Self {
+        let wait = move |stop: Arc<Stop>| {
+            let pass_on = || {
+                if interrupt::is_set() {
+                    stop.set()
+                }
+            };
+            match child.wait(LOOK_EVERY, pass_on) {
+                ForkedEnd::Returned(bytes) => ended(Some(bytes)),
+                ForkedEnd::Signal(KILLED) => ended(None),
+                ForkedEnd::Signal(signal) => panic!("signal {signal} ended the process"),
+                ForkedEnd::Panicked(message) => panic!("{message}"),
+            }
+        };
+        Self::start_boxed(name, stop, Box::new(wait))
     }
 
     /// Starts a thread. This function is not generic, so that it is compiled once and not for each body.
-    fn start_boxed(name: &str, body: Box<dyn FnOnce(Arc<Stop>) + Send>) -> Self {
-        let stop = Arc::new(Stop::default());
+    fn start_boxed(name: &str, stop: Arc<Stop>, body: Box<dyn FnOnce(Arc<Stop>) + Send>) -> Self {
         let own = stop.clone();
         let caught = move || catch_unwind(AssertUnwindSafe(|| body(own))).map_err(|payload| panics::message(&*payload));
         let handle = std::thread::Builder::new().name(name.to_owned()).spawn(caught);
@@ -93,7 +140,7 @@ impl Thread {
 }
 
 /// The state that `host` and `linux` have in common: clock, folder, and parameters of the run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Common {
     started: Instant,
     /// The seed, scale and progress of the run.

@@ -7,6 +7,7 @@
 use super::contents::{Kept, Pattern};
 use super::{MapMode, Pressure, Sharing, System, SystemError, page_bytes};
 use machine::{Nanos, PAGE_BYTES};
+use std::sync::atomic::Ordering::SeqCst;
 
 /// A check: its name and its function.
 pub type Check<S> = (&'static str, fn(&S) -> Result<(), SystemError>);
@@ -18,6 +19,7 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
         ("time goes on", time_goes_on),
         ("a task returns what it found", a_task_returns_what_it_found),
         ("a task that is told to end can end", a_task_that_is_told_to_end_can_end),
+        ("a process that is forked has a copy of memory", a_forked_process_has_a_copy),
         ("chance follows from seed and stream", chance_follows_from_seed_and_stream),
         ("files are found by name", files_are_found_by_name),
         ("files hold what was written, in any pieces", files_hold_what_was_written),
@@ -95,6 +97,65 @@ fn a_task_that_is_told_to_end_can_end<S: System>(system: &S) -> Result<(), Syste
     let (rounds, slept) = task.join(system);
     assert!(rounds > 0 && slept < Nanos::from_secs(100), "{rounds} rounds, then asleep for {slept}");
     assert!(!system.is_killed(), "another task was told");
+    Ok(())
+}
+
+fn a_forked_process_has_a_copy<S: System>(system: &S) -> Result<(), SystemError> {
+    let (region, words) = (system.map(2)?, system.share_words(2)?);
+    let at = page_bytes(1);
+    let pattern = |version| Pattern::new("forked", version);
+    let store = move |system: &S, region: &S::Region, version| {
+        let mut bytes = [0; PAGE_BYTES];
+        pattern(version).fill(system.kept(), at, &mut bytes);
+        system.store(region, at, &bytes)
+    };
+    let load = move |system: &S, region: &S::Region, version| {
+        let mut bytes = [0; PAGE_BYTES];
+        system.load(region, at, &mut bytes)?;
+        Ok::<_, SystemError>(pattern(version).verify(system.kept(), at, &bytes)?)
+    };
+    store(system, &region, 1)?;
+    let shared = words.clone();
+    let child = system.fork_and_return("child", &[&region], move |system, mut regions| {
+        let region = regions.pop().expect("it has the copy of one region");
+        // The parent stores before the child loads.
+        while shared[0].load(SeqCst) == 0 && !system.is_killed() {
+            system.sleep(Nanos::from_millis(1));
+        }
+        load(system, &region, 1)?;
+        store(system, &region, 3)?;
+        load(system, &region, 3)?;
+        shared[1].store(7, SeqCst);
+        system.unmap(region);
+        Ok::<_, SystemError>("child".to_owned())
+    });
+    let child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            assert!(error.0.contains("cannot fork"), "{error}");
+            system.unmap(region);
+            return Ok(());
+        }
+    };
+    store(system, &region, 2)?;
+    words[0].store(1, SeqCst);
+    assert_eq!(child.join(system)?, "child");
+    load(system, &region, 2)?;
+    assert_eq!(words[1].load(SeqCst), 7, "the two share the words");
+    system.unmap(region);
+    a_forked_process_can_end(system)
+}
+
+fn a_forked_process_can_end<S: System>(system: &S) -> Result<(), SystemError> {
+    let waiting = system.fork_and_return("waiting", &[], |system, _| {
+        while !system.is_killed() {
+            system.sleep(Nanos::from_millis(20));
+        }
+        system.is_killed()
+    })?;
+    assert!(!waiting.has_ended());
+    waiting.kill(system);
+    assert_eq!(waiting.join_unless_killed(system), Some(true));
     Ok(())
 }
 

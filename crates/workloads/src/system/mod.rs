@@ -36,13 +36,16 @@ use kit::contents::{Kept, WrongContents};
 use kit::progress::Progress;
 pub use machine::pressure::Pressure;
 use machine::{FrameNumber, Nanos, Order, PAGE_BYTES};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex};
 
 /// The cause of a failed operation, in words for the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SystemError(pub String);
 
 impl fmt::Display for SystemError {
@@ -69,6 +72,9 @@ pub struct Given {
     /// The run reports its progress here.
     pub progress: Progress,
 }
+
+/// Words of memory that a task shares with the tasks that it starts ([`System::share_words`]).
+pub type SharedWords = Arc<dyn Deref<Target = [AtomicU32]> + Send + Sync>;
 
 /// A page of a file that is held, so that it can be neither freed nor moved. Only [`System::release_page`] releases the
 /// page; if this value is dropped instead, the page is held for ever.
@@ -161,18 +167,31 @@ pub trait System: Sized + 'static {
 
     /// Starts a task whose body returns a result. [`Started::join`] returns this result.
     fn start<T: Send + 'static>(&self, name: &str, body: impl FnOnce(&Self) -> T + Send + 'static) -> Started<Self, T> {
-        let found = Arc::new(Mutex::new(None));
+        let found = Arc::new(Mutex::new(Found::Nothing));
         let cell = found.clone();
         let task = self.spawn(name, move |system| {
             let result = body(system);
-            *cell.lock().expect("nothing panics with it") = Some(result);
+            *cell.lock().expect("nothing panics with it") = Found::Result(result);
         });
         Started { name: name.to_owned(), task, found }
     }
 
+    /// Returns `count` words of zeroes that this task shares with all tasks that it starts later, also with those that it
+    /// forks.
+    ///
+    /// # Errors
+    /// When the process's address space has no free range of this size.
+    fn share_words(&self, count: usize) -> Result<SharedWords, SystemError> {
+        Ok(Arc::new((0..count).map(|_| AtomicU32::new(0)).collect::<Box<[_]>>()))
+    }
+
     /// Starts a task as a process of its own, which has a copy of anonymous regions of this task as they are now (`fork`).
-    /// No page is copied before one of the two writes to it. The body gets the copies in the order of `regions`; it unmaps
+    /// No page is copied before one of the two writes to it. `body` gets the copies in the order of `regions`; it unmaps
     /// them.
+    ///
+    /// The process may have a copy of all other memory, too. It shares with this process only files and the words of
+    /// [`System::share_words`]. So its result is bytes, which `ended` gets in this process; none if the process was
+    /// killed before `body` returned.
     ///
     /// # Errors
     /// When memory for the page tables is exhausted, or the system cannot fork.
@@ -180,27 +199,29 @@ pub trait System: Sized + 'static {
         &self,
         name: &str,
         regions: &[&Self::Region],
-        body: impl FnOnce(&Self, Vec<Self::Region>) + Send + 'static,
+        body: impl FnOnce(&Self, Vec<Self::Region>) -> Vec<u8> + Send + 'static,
+        ended: impl FnOnce(Option<Vec<u8>>) + Send + 'static,
     ) -> Result<Self::Task, SystemError> {
-        let _ = (name, regions, body);
+        let _ = (name, regions, body, ended);
         Err(SystemError("this ground cannot fork: all tasks are one process".into()))
     }
 
-    /// Forks as [`System::fork`] does. [`Started::join`] returns the result of the body.
+    /// Forks as [`System::fork`] does. [`Started::join_unless_killed`] returns the result of the body.
     ///
     /// # Errors
     /// When [`System::fork`] fails.
-    fn fork_and_return<T: Send + 'static>(
+    fn fork_and_return<T: Serialize + DeserializeOwned + Send + 'static>(
         &self,
         name: &str,
         regions: &[&Self::Region],
         body: impl FnOnce(&Self, Vec<Self::Region>) -> T + Send + 'static,
     ) -> Result<Started<Self, T>, SystemError> {
-        let found = Arc::new(Mutex::new(None));
+        let found = Arc::new(Mutex::new(Found::Nothing));
         let cell = found.clone();
-        let task = self.fork(name, regions, move |system, regions| {
-            let result = body(system, regions);
-            *cell.lock().expect("nothing panics with it") = Some(result);
+        let body = |system: &Self, regions| serde_json::to_vec(&body(system, regions)).expect("it has no map");
+        let task = self.fork(name, regions, body, move |bytes| {
+            let result = bytes.map(|bytes| serde_json::from_slice(&bytes).expect("the child wrote it"));
+            *cell.lock().expect("nothing panics with it") = result.map_or(Found::Killed, Found::Result);
         })?;
         Ok(Started { name: name.to_owned(), task, found })
     }
@@ -553,11 +574,29 @@ pub trait System: Sized + 'static {
     }
 }
 
+/// The result of a task.
+enum Found<T> {
+    /// The task has not ended, or it has panicked.
+    Nothing,
+    /// The task's process was killed before it had a result.
+    Killed,
+    Result(T),
+}
+
+impl<T> Found<T> {
+    fn take(&mut self) -> Option<T> {
+        match std::mem::replace(self, Self::Nothing) {
+            Self::Result(result) => Some(result),
+            Self::Nothing | Self::Killed => None,
+        }
+    }
+}
+
 /// A task started by [`System::start`] or [`System::fork_and_return`].
 pub struct Started<S: System, T> {
     name: String,
     task: S::Task,
-    found: Arc<Mutex<Option<T>>>,
+    found: Arc<Mutex<Found<T>>>,
 }
 
 impl<S: System, T> Started<S, T> {
@@ -571,17 +610,17 @@ impl<S: System, T> Started<S, T> {
         found.unwrap_or_else(|| panic!("task `{}` panicked", self.name))
     }
 
-    /// Waits until the task has ended, and returns its result. Returns `None` if the calling task is told to end before
-    /// that.
+    /// Waits until the task has ended, and returns its result. Returns `None` if the task's process was killed, or the
+    /// calling task is told to end before that.
     pub fn join_unless_killed(self, system: &S) -> Option<T> {
         system.join(&self.task);
         self.found.lock().expect("nothing panics with it").take()
     }
 
-    /// Returns whether the task has its result, so that [`Started::join`] hardly waits.
+    /// Returns whether the task has its result or was killed, so that [`Started::join`] hardly waits.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.found.lock().expect("nothing panics with it").is_some()
+        !matches!(*self.found.lock().expect("nothing panics with it"), Found::Nothing)
     }
 
     /// Tells the task to end.

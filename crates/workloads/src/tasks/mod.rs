@@ -122,7 +122,7 @@ impl Workload for Tasks {
     fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let members = members(params);
         let files = make_files(system, params, &members)?;
-        let load = Arc::new(Load::of(system, params));
+        let load = Arc::new(Load::of(system, params)?);
         let measured = Measured {
             name: &params.name,
             tasks: members.iter().filter(|member| member.task(params).measured).count() as u64,
@@ -182,7 +182,7 @@ fn members(params: &Params) -> Vec<Member> {
 fn make_files<S: System>(system: &S, params: &Params, members: &[Member]) -> Result<Arc<Vec<Files>>, SystemError> {
     let make = |name: String, described: &str, file: &FileOf| {
         let pages = file.size().pages(system.memory_pages(), system.given().scale);
-        let file = SharedFile::new(name, pages, params.is_written(described));
+        let file = SharedFile::new(system, name, pages, params.is_written(described))?;
         file.make(system)?;
         Ok::<_, SystemError>(Arc::new(file))
     };

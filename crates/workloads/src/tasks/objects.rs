@@ -2,34 +2,41 @@
 
 use crate::big_file;
 use crate::system::contents::Pattern;
-use crate::system::{MapMode, Sharing, System, SystemError, page_bytes};
+use crate::system::{MapMode, SharedWords, Sharing, System, SystemError, page_bytes};
 use machine::{Nanos, PAGE_BYTES};
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// A file of a load, shared by all tasks that use it.
-#[derive(Debug)]
 pub(super) struct SharedFile {
     pub name: String,
     pub pages: u64,
-    /// The version of each page; none if no task writes the file.
-    versions: Option<Vec<Version>>,
+    /// The words of each page's [`Version`]; none if no task writes the file.
+    versions: Option<SharedWords>,
 }
+
+/// Number of words of a [`Version`].
+const VERSION_WORDS: usize = 3;
 
 /// Two version numbers of a page: that of the last write that has begun, and that of the last write that is done. They
-/// differ while a task writes the page.
-#[derive(Debug)]
-struct Version {
-    begun: AtomicU32,
-    done: AtomicU32,
-    /// `true` if the last write was cut short, so that the page may have any version from `done` to `begun`.
-    is_cut: AtomicBool,
+/// differ while a task writes the page. Processes share these words.
+#[derive(Clone, Copy, Debug)]
+struct Version<'a> {
+    begun: &'a AtomicU32,
+    done: &'a AtomicU32,
+    /// 1 if the last write was cut short, so that the page may have any version from `done` to `begun`; otherwise 0.
+    is_cut: &'a AtomicU32,
 }
 
-impl Version {
+impl Version<'_> {
+    fn of([begun, done, is_cut]: &[AtomicU32; VERSION_WORDS]) -> Version<'_> {
+        Version { begun, done, is_cut }
+    }
+
     /// Begins the next version. Returns `false` if another task is writing the page.
     fn claim(&self) -> bool {
-        if self.is_cut.swap(false, Relaxed) {
+        if self.is_cut.swap(0, Relaxed) == 1 {
             self.begun.fetch_add(1, Relaxed);
             return true;
         }
@@ -41,14 +48,33 @@ impl Version {
     fn give_back(&self) {
         let begun = self.begun.load(Relaxed) - 1;
         self.begun.store(begun, Relaxed);
-        self.is_cut.store(begun > self.done.load(Relaxed), Relaxed);
+        self.is_cut.store((begun > self.done.load(Relaxed)).into(), Relaxed);
     }
 }
 
+/// Returns the versions of `pages`, from all words of a file.
+fn versions_of(words: &SharedWords, pages: Range<usize>) -> impl Iterator<Item = Version<'_>> {
+    words.as_chunks().0[pages].iter().map(Version::of)
+}
+
 impl SharedFile {
-    pub fn new(name: String, pages: u64, is_written: bool) -> Self {
-        let first = || Version { begun: AtomicU32::new(1), done: AtomicU32::new(1), is_cut: AtomicBool::new(false) };
-        Self { name, pages, versions: is_written.then(|| (0..pages).map(|_| first()).collect()) }
+    /// Describes a file of `pages` pages, which tasks write if `is_written` is set.
+    pub fn new<S: System>(system: &S, name: String, pages: u64, is_written: bool) -> Result<Self, SystemError> {
+        let new = || {
+            let words = system.share_words(pages as usize * VERSION_WORDS)?;
+            for version in versions_of(&words, 0..pages as usize) {
+                version.begun.store(1, Relaxed);
+                version.done.store(1, Relaxed);
+            }
+            Ok::<_, SystemError>(words)
+        };
+        let versions = is_written.then(new).transpose()?;
+        Ok(Self { name, pages, versions })
+    }
+
+    /// Returns the versions of `count` pages from `page` on; none if no task writes the file.
+    fn versions(&self, page: u64, count: usize) -> impl Iterator<Item = Version<'_>> {
+        self.versions.iter().flat_map(move |words| versions_of(words, page as usize..page as usize + count))
     }
 
     /// Writes the file to the device, with version 1 of each page.
@@ -59,19 +85,19 @@ impl SharedFile {
     /// Returns, for each of `count` pages from `page` on, the latest version that was written completely. Returns an
     /// empty list if no task writes the file.
     fn done(&self, page: u64, count: usize) -> Vec<u32> {
-        let of_page = |version: &Version| version.done.load(Relaxed);
-        self.versions.iter().flat_map(|all| &all[page as usize..][..count]).map(of_page).collect()
+        self.versions(page, count).map(|version| version.done.load(Relaxed)).collect()
     }
 
     /// Compares the bytes that were read from pages with the bytes that each page should have. `before` holds, for each
     /// page, the version whose write was complete before the read. A page that a task has begun to write since then is
     /// not compared.
     fn verify_read<S: System>(&self, system: &S, page: u64, bytes: &[u8], before: &[u32]) -> Result<(), SystemError> {
-        let Some(versions) = &self.versions else {
+        if self.versions.is_none() {
             return Ok(Pattern::new(&self.name, 1).verify(system.kept(), page_bytes(page), bytes)?);
-        };
-        for ((page, bytes), before) in (page..).zip(bytes.chunks(PAGE_BYTES)).zip(before) {
-            if versions[page as usize].begun.load(Relaxed) == *before {
+        }
+        let versions = self.versions(page, before.len());
+        for (((page, version), bytes), before) in (page..).zip(versions).zip(bytes.chunks(PAGE_BYTES)).zip(before) {
+            if version.begun.load(Relaxed) == *before {
                 Pattern::new(&self.name, (*before).into()).verify(system.kept(), page_bytes(page), bytes)?;
             }
         }
@@ -103,24 +129,23 @@ impl SharedFile {
         bytes: &mut [u8],
         write: impl FnOnce(&[u8]) -> Result<(), SystemError>,
     ) -> Result<Option<Nanos>, SystemError> {
-        let versions = self.versions.as_ref().expect("a file that a step writes has versions");
-        let pages = &versions[page as usize..][..bytes.len() / PAGE_BYTES];
-        let claimed = pages.iter().take_while(|version| version.claim()).count();
-        if claimed < pages.len() {
-            pages[..claimed].iter().for_each(Version::give_back);
+        let count = bytes.len() / PAGE_BYTES;
+        let claimed = self.versions(page, count).take_while(Version::claim).count();
+        if claimed < count {
+            self.versions(page, claimed).for_each(|version| version.give_back());
             return Ok(None);
         }
-        for ((page, version), bytes) in (page..).zip(pages).zip(bytes.chunks_mut(PAGE_BYTES)) {
+        for ((page, version), bytes) in (page..).zip(self.versions(page, count)).zip(bytes.chunks_mut(PAGE_BYTES)) {
             let version = version.begun.load(Relaxed);
             Pattern::new(&self.name, version.into()).fill(system.kept(), page_bytes(page), bytes);
         }
         let started = system.now();
         if let Err(error) = write(bytes) {
-            pages.iter().for_each(|version| version.is_cut.store(true, Relaxed));
+            self.versions(page, count).for_each(|version| version.is_cut.store(1, Relaxed));
             return Err(error);
         }
         let time = system.now().since(started);
-        pages.iter().for_each(|version| version.done.store(version.begun.load(Relaxed), Relaxed));
+        self.versions(page, count).for_each(|version| version.done.store(version.begun.load(Relaxed), Relaxed));
         Ok(Some(time))
     }
 
@@ -138,8 +163,9 @@ impl SharedFile {
 
     /// Finds out which version the pages have whose last write was cut short, because its task was told to end: one that
     /// was being written, or the one before.
-    fn settle_cut_writes<S: System>(&self, system: &S, versions: &[Version]) -> Result<(), SystemError> {
+    fn settle_cut_writes<S: System>(&self, system: &S) -> Result<(), SystemError> {
         let is_cut = |version: &Version| version.begun.load(Relaxed) != version.done.load(Relaxed);
+        let versions = self.versions(0, self.pages as usize);
         let mut cut = (0..).zip(versions).filter(|(_, version)| is_cut(version)).peekable();
         if cut.peek().is_none() {
             return Ok(());
@@ -161,14 +187,17 @@ impl SharedFile {
     /// Verifies the contents of the file if tasks write it: syncs it, drops the system's caches, and reads every page.
     /// Returns the number of verified pages; 0 if no task writes the file.
     pub fn verify<S: System>(&self, system: &S) -> Result<u64, SystemError> {
-        let Some(versions) = &self.versions else { return Ok(0) };
+        if self.versions.is_none() {
+            return Ok(0);
+        }
         let file = system.open(&self.name)?;
         system.sync(&file)?;
         drop(file);
         system.drop_caches()?;
-        self.settle_cut_writes(system, versions)?;
+        self.settle_cut_writes(system)?;
+        let written = self.done(0, self.pages as usize);
         big_file::read_through(system, &self.name, self.pages, |page| {
-            Pattern::new(&self.name, versions[page as usize].done.load(Relaxed).into())
+            Pattern::new(&self.name, written[page as usize].into())
         })
     }
 }

@@ -6,13 +6,13 @@ use super::step::{AccessOrder, Action, Places, Repeated, Step};
 use super::{Files, Member};
 use crate::choose::Chooser;
 use crate::meter::Tally;
-use crate::system::{Started, System, SystemError};
+use crate::system::{SharedWords, Started, System, SystemError};
 use hdrhistogram::Histogram;
 use machine::{Nanos, PAGE_BYTES};
 use sim::Rng;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Interval at which a task that waits for a signal looks at the signal's counter.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1);
@@ -31,13 +31,13 @@ const CHILD_STREAM: u64 = 1 << 32;
 const OPENED: &str = "a step that uses a file has opened it";
 
 /// The state that all tasks of a run share.
-#[derive(Debug)]
 pub(super) struct Load {
     /// Number of pages that a region has in each task, by the region's name. The number is none if the region maps a
     /// file.
     region_pages: BTreeMap<String, Option<u64>>,
-    /// Number of times that tasks have given each signal, by the signal's name.
-    signals: BTreeMap<String, AtomicU64>,
+    /// Number of times that tasks have given each signal, in the order of `signal_names`.
+    signals: SharedWords,
+    signal_names: Vec<String>,
     /// Names of the report's rows with durations of operations, in the order of the report.
     pub rows: Vec<String>,
     /// The description of the load, from the experiment's file.
@@ -47,24 +47,37 @@ pub(super) struct Load {
 impl Load {
     /// Creates the state that all tasks of a run share. The sizes of regions are computed in pages, for the memory of
     /// `system`.
-    pub fn of<S: System>(system: &S, params: &Params) -> Self {
+    pub fn of<S: System>(system: &S, params: &Params) -> Result<Self, SystemError> {
         let pages = |(name, region): (&String, &RegionOf)| {
             let all = region.size().pages(system.memory_pages(), system.given().scale);
             let tasks = params.users(|task| task.uses_region(name)).max(1);
             (name.clone(), region.file.is_none().then(|| (all / tasks).max(1)))
         };
-        Self {
+        let signal_names: Vec<String> =
+            params.signals().map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect();
+        Ok(Self {
             region_pages: params.region.iter().map(pages).collect(),
-            signals: params.signals().map(|name| (name.to_owned(), AtomicU64::new(0))).collect(),
+            signals: system.share_words(signal_names.len())?,
+            signal_names,
             rows: params.row_names().into_iter().map(str::to_owned).collect(),
             described: params.clone(),
-        }
+        })
+    }
+
+    /// Returns the number of times that tasks have given a signal.
+    fn signal(&self, name: &str) -> &AtomicU32 {
+        let number = self.signal_names.binary_search_by(|known| (**known).cmp(name));
+        &self.signals[number.expect("the description was checked: the signal exists")]
     }
 }
 
 /// For each row of the load's report, in order, the histogram of the durations of a task's operations that count for
 /// this row.
 pub(super) type Durations = Vec<Histogram<u64>>;
+
+/// The durations of a child's operations that count for a row: each duration, and how many operations took it. A child
+/// is another process, so it cannot hand over a histogram.
+type DurationCounts = Vec<(u64, u64)>;
 
 /// Returns an empty histogram of durations for each row, for a task that has done nothing yet.
 pub(super) fn no_durations(rows: &[impl AsRef<str>]) -> Durations {
@@ -85,7 +98,7 @@ pub(super) struct Task<'a, S: System> {
     /// `true` if the task is a child, which does the steps `child`.
     is_child: bool,
     /// The last child, if it was not waited for.
-    child: Option<Started<S, Result<Durations, SystemError>>>,
+    child: Option<Started<S, Result<Vec<DurationCounts>, SystemError>>>,
     /// Number of children that the task has started.
     forks: u64,
     regions: BTreeMap<String, Mapped<S>>,
@@ -203,7 +216,7 @@ impl<'a, S: System> Task<'a, S> {
             match child.run_child() {
                 // An operation of a task that is told to end, or whose process was killed, may fail.
                 Err(_) if system.is_killed() => Ok(Vec::new()),
-                result => result,
+                result => result.map(|durations| durations.iter().map(counts).collect()),
             }
         })?;
         self.child = Some(child);
@@ -235,10 +248,12 @@ impl<'a, S: System> Task<'a, S> {
         if !child.has_ended() {
             child.kill(self.system);
         }
-        // A task that is told to end waits for nobody.
+        // A task that is told to end waits for nobody, and a child that was killed has no durations.
         let Some(durations) = child.join_unless_killed(self.system) else { return Ok(()) };
         for (all, of_child) in self.durations.iter_mut().zip(durations?) {
-            all.add(of_child).expect("it grows as far as need be");
+            for (time, count) in of_child {
+                all.record_n(time, count).expect("it grows as far as need be");
+            }
         }
         Ok(())
     }
@@ -411,7 +426,7 @@ impl<'a, S: System> Task<'a, S> {
             Action::Sleep(time) => self.sleep(*time, tally),
             Action::Compute(time) => system.compute(*time),
             Action::Signal(name) => {
-                self.load.signals[name].fetch_add(1, Relaxed);
+                self.load.signal(name).fetch_add(1, Relaxed);
             }
             Action::Wait(name, count) => {
                 let waited = self.waited.entry(name.clone()).or_default();
@@ -431,7 +446,8 @@ impl<'a, S: System> Task<'a, S> {
 
     /// Waits until `is_reached` returns true for the value of a signal's counter, or the run is over.
     fn wait_until(&self, signal: &str, tally: Option<&Tally>, is_reached: impl Fn(u64) -> bool) {
-        while !is_reached(self.load.signals[signal].load(Relaxed)) && !self.is_over(tally) {
+        let counter = self.load.signal(signal);
+        while !is_reached(counter.load(Relaxed).into()) && !self.is_over(tally) {
             self.system.sleep(LOOK_EVERY);
         }
     }
@@ -539,6 +555,11 @@ impl<'a, S: System> Task<'a, S> {
         };
         first + chosen * every
     }
+}
+
+/// Returns each duration in a histogram, and how many operations took it.
+fn counts(durations: &Histogram<u64>) -> DurationCounts {
+    durations.iter_recorded().map(|found| (found.value_iterated_to(), found.count_at_value())).collect()
 }
 
 /// Returns the number of pages that each operation of `action` uses; 1 if the action has no places in a file or region.

@@ -1,8 +1,9 @@
 //! The memory control groups of a machine file on a real kernel: folders of the hierarchy of version 2.
 //!
-//! The kernel puts whole processes into groups, not threads, and all tasks of a workload are threads of one process. So
-//! a task that enters a group moves all of them there. Pages that were charged before stay where they are. Therefore
-//! only one group of the machine file can have tasks of the workload, and its `tasks` must name all of them.
+//! The kernel puts whole processes into groups, not threads, and all tasks of a workload are threads of one process,
+//! unless they were forked. So a task that enters a group moves all of them there. Pages that were charged before stay
+//! where they are. Therefore only one group of the machine file can have tasks of the workload that were not forked, and
+//! its `tasks` must name all of them.
 
 use crate::real_time::RECORDER;
 use catalogue::group::{Group, MAIN};
@@ -30,6 +31,18 @@ pub struct Groups {
     /// The name of the task that was started first, and the name of its group, which is empty for the root group.
     /// `None` until a task is started.
     first: Mutex<Option<(String, String)>>,
+}
+
+impl Clone for Groups {
+    fn clone(&self) -> Self {
+        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Self {
+            root: self.root.clone(),
+            names: self.names.clone(),
+            sections: self.sections.clone(),
+            first: Mutex::new(first),
+        }
+    }
 }
 
 impl Groups {
@@ -110,8 +123,7 @@ impl Groups {
         if task.starts_with(RECORDER) || self.sections.iter().all(|group| group.tasks.is_empty()) {
             return Ok(());
         }
-        let named = |group: &Group| group.of_task(task).map(|n| group.names().swap_remove(n));
-        let group = self.sections.iter().find_map(named).unwrap_or_default();
+        let group = self.of_task(task).unwrap_or_default();
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         match &*first {
             Some((_, of)) if *of == group => Ok(()),
@@ -125,6 +137,21 @@ impl Groups {
                 Ok(())
             }
         }
+    }
+
+    /// Returns the name of the group whose `tasks` list the name `task`.
+    fn of_task(&self, task: &str) -> Option<String> {
+        let named = |group: &Group| group.of_task(task).map(|n| group.names().swap_remove(n));
+        self.sections.iter().find_map(named)
+    }
+
+    /// Moves this process, which was forked for the task `task`, to the group whose `tasks` list that name. The process
+    /// stays in the group of its parent if there is none.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn enter_of_process(&self, task: &str) -> Result<(), SystemError> {
+        self.of_task(task).map_or(Ok(()), |group| self.enter(Some(&group)))
     }
 
     /// Makes the kernel reclaim `pages` pages of a group, by a write to `memory.reclaim`. Returns `false` if the kernel

@@ -1,7 +1,7 @@
 //! The ground `linux`: the kernel of this computer.
 //!
 //! Files go through the kernel's page cache. They can be read in place through a shared mapping, or mapped as a
-//! [`region`]. Anonymous memory is a private mapping; tasks are threads. The cgroup of the process limits memory
+//! [`region`]. Anonymous memory is a private mapping; tasks are threads, and forked tasks are processes. The cgroup of the process limits memory
 //! ([`limit`]).
 //!
 //! Counters come from the cgroup if it has them, and otherwise from the whole computer: see [`counters`].
@@ -14,7 +14,7 @@ pub mod swap;
 
 use super::threads::{Common, Stop, tasks_are_threads};
 use computer::counters::{self, Counters};
-use computer::sys;
+use computer::{fork, sys};
 use engine::stat::Vmstat;
 use figures::usage::Faults;
 use groups::Groups;
@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use workloads::system::contents::Kept;
 use workloads::system::{
-    Advice, Given, MapMode, Pressure, PressureTrigger, ReadPattern, System, SystemError, page_bytes,
+    Advice, Given, MapMode, Pressure, PressureTrigger, ReadPattern, SharedWords, System, SystemError, page_bytes,
 };
 
 /// The state that all tasks of a workload share.
@@ -101,6 +101,23 @@ impl LinuxSystem {
         self.shared.groups.as_ref().ok_or_else(|| SystemError("the machine file has no [[group]]".into()))
     }
 
+    /// Returns the state that a child process uses instead of this one. Its locks are free, while other threads of this
+    /// process may hold those of this state when it forks.
+    fn for_child(&self) -> Shared {
+        let Shared { common, counters, groups, mapped, regions } = &*self.shared;
+        let (mapped, regions) = (
+            mapped.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            regions.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        );
+        Shared {
+            common: common.clone(),
+            counters: counters.clone(),
+            groups: groups.clone(),
+            mapped: Mutex::new(mapped),
+            regions: Mutex::new(regions),
+        }
+    }
+
     fn enter_group_of(&self, task: &str) -> Result<(), SystemError> {
         self.shared.groups.as_ref().map_or(Ok(()), |groups| groups.enter_of_task(task))
     }
@@ -153,6 +170,31 @@ impl System for LinuxSystem {
     type File = OpenFile;
     type Region = Region;
     tasks_are_threads!();
+
+    fn share_words(&self, count: usize) -> Result<SharedWords, SystemError> {
+        let told = |error| SystemError(format!("cannot map {count} words: {error}"));
+        Ok(Arc::new(fork::SharedWords::new(count).map_err(told)?))
+    }
+
+    fn fork(
+        &self,
+        name: &str,
+        regions: &[&Region],
+        body: impl FnOnce(&Self, Vec<Region>) -> Vec<u8> + Send + 'static,
+        ended: impl FnOnce(Option<Vec<u8>>) + Send + 'static,
+    ) -> Result<Self::Task, SystemError> {
+        let told = |error: io::Error| SystemError(format!("cannot fork task `{name}`: {error}"));
+        let mappings = regions.iter().map(|region| region.anonymous_memory().ok_or(io::ErrorKind::InvalidInput.into()));
+        let mappings = mappings.collect::<io::Result<Vec<_>>>().map_err(told)?;
+        let stop = Arc::new(Stop::of_process().map_err(told)?);
+        let system = Self { shared: Arc::new(self.for_child()), stop: stop.clone() };
+        let child = fork::fork(&mappings, move |copies| {
+            let entered = system.shared.groups.as_ref().map_or(Ok(()), |groups| groups.enter_of_process(name));
+            entered.unwrap_or_else(|error| panic!("{error}"));
+            body(&system, copies.into_iter().map(Region::of_copy).collect())
+        });
+        Ok(Self::Task::wait_for(name, child.map_err(told)?, stop, ended))
+    }
 
     fn enter_group(&self, name: Option<&str>) -> Result<(), SystemError> {
         self.groups()?.enter(name)

@@ -50,6 +50,19 @@ impl Region {
         Ok(Self { memory: sys::Mapping::huge(pages)?, file: None })
     }
 
+    /// Returns the mapping, if it is anonymous memory.
+    pub(super) const fn anonymous_memory(&self) -> Option<&sys::Mapping> {
+        match self.file {
+            Some(_) => None,
+            None => Some(&self.memory),
+        }
+    }
+
+    /// Makes a region of the copy that a child process has of anonymous memory.
+    pub(super) const fn of_copy(memory: sys::Mapping) -> Self {
+        Self { memory, file: None }
+    }
+
     /// Maps the range `pages` of a file. The region keeps the file's name and a token: as long as such a token exists,
     /// the file cannot be removed.
     ///
