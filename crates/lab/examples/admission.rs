@@ -4,8 +4,12 @@
 //!
 //! Run `cargo run --release --package highwater-lab --example admission [PATTERN]`. With PATTERN, only patterns with
 //! this text in their names are run. With `--plot FILE.svg`, the example instead draws how reads of the disk grow with
-//! the amount of data.
+//! the amount of data. With `--constants`, it instead tries other values for each constant of the rule, on the model of
+//! the rule without an engine ([`HighwaterModel`]).
 
+use engine::lru::AdmissionRule;
+use engine::lru::policy::Replay;
+use engine::lru::policy::classic::HighwaterModel;
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
 use engine::{Engine, ReadPattern, ReadState, Task, memory::Layout};
@@ -138,9 +142,85 @@ fn curves() -> Result<Lines, Box<dyn Error>> {
     })
 }
 
+/// A constant of the rule: its name, its chosen value, and a function that sets it.
+type Constant = (&'static str, u32, fn(&mut AdmissionRule, u32));
+
+/// Returns the constants of the rule, each with the values to try in place of the chosen one.
+fn constants() -> [(Constant, &'static [u32]); 9] {
+    let chosen = AdmissionRule::CHOSEN;
+    [
+        (("missed_part", chosen.missed_part, |rule, value| rule.missed_part = value), &[1, 3, 4]),
+        (("percent_as_often", chosen.percent_as_often, |rule, value| rule.percent_as_often = value), &[100, 125, 200]),
+        (("few_missed", chosen.few_missed, |rule, value| rule.few_missed = value), &[2, 64]),
+        (("halved_part", chosen.halved_part, |rule, value| rule.halved_part = value), &[2, 8, 16]),
+        (("probe_every", chosen.probe_every, |rule, value| rule.probe_every = value), &[16, 64]),
+        (("listed_every", chosen.listed_every, |rule, value| rule.listed_every = value), &[4, 16, 32]),
+        (("waiting_most", chosen.waiting_most, |rule, value| rule.waiting_most = value), &[14, 32]),
+        (("waiting_part", chosen.waiting_part, |rule, value| rule.waiting_part = value), &[128, 256]),
+        (("least_held_part", chosen.least_held_part, |rule, value| rule.least_held_part = value), &[2, 32]),
+    ]
+}
+
+/// Runs each of `patterns` on the model of the rule with the constants `rule`. Returns the share of reads that went to
+/// the disk and the share of pages that were evicted from lists, both in percent of the reads, for each pattern.
+fn modelled(patterns: &[(&str, Vec<u32>)], rule: AdmissionRule) -> Vec<[f64; 2]> {
+    let run = |(_, keys): &(&str, Vec<u32>)| {
+        let memory = u32::try_from(MEMORY).expect("a small memory");
+        let highest = keys.iter().max().expect("a pattern has reads");
+        let mut replay = Replay::new(HighwaterModel::with_rule(memory, rule), memory, highest + 1);
+        let hits = replay.run(keys);
+        let reads = keys.len() as f64;
+        [reads - hits as f64, replay.policy().evicted_from_lists() as f64].map(|pages| 100.0 * pages / reads)
+    };
+    patterns.iter().map(run).collect()
+}
+
+/// Returns the pages that a pattern reads, as numbers without gaps for each file.
+fn keys(text: &str) -> Result<Vec<u32>, Box<dyn Error>> {
+    let reads = synth(text)?;
+    let file_pages = u32::try_from(60 * MEMORY)?;
+    reads.map(|read| Ok(read.file * file_pages + u32::try_from(read.offset / PAGE_BYTES as u64)?)).collect()
+}
+
+/// Prints a table with a line for each value of each constant: how the reads that go to the disk change.
+fn print_constants() -> Result<(), Box<dyn Error>> {
+    let keys = |(name, text): &(&'static str, &str)| Ok::<_, Box<dyn Error>>((*name, keys(text)?));
+    let patterns = PATTERNS.iter().map(keys).collect::<Result<Vec<_>, _>>()?;
+    let uniform = PATTERNS.iter().position(|(name, _)| *name == "uniform, 4 x memory").ok_or("the pattern is gone")?;
+    let chosen = modelled(&patterns, AdmissionRule::CHOSEN);
+    let mean = |found: &[[f64; 2]]| found.iter().map(|[read, _]| read).sum::<f64>() / found.len() as f64;
+    println!(
+        "| constant | value | read from the disk, mean | largest rise, points | largest fall, points | evicted from lists |"
+    );
+    println!("| --- | ---: | ---: | --- | --- | ---: |");
+    println!("| all as chosen | | {:.2} % | | | {:.1} % |", mean(&chosen), chosen[uniform][1]);
+    for ((name, value, set), others) in constants() {
+        for other in others {
+            let mut rule = AdmissionRule::CHOSEN;
+            set(&mut rule, *other);
+            let found = modelled(&patterns, rule);
+            let mut changes: Vec<(f64, &str)> = patterns
+                .iter()
+                .zip(found.iter().zip(&chosen))
+                .map(|((name, _), (new, old))| (new[0] - old[0], *name))
+                .collect();
+            changes.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let told = |(points, name): (f64, &str)| format!("{points:+.2} ({name})");
+            let fall = changes.first().filter(|change| change.0 <= -0.005).map_or_else(String::new, |fall| told(*fall));
+            let rise = changes.last().filter(|change| change.0 >= 0.005).map_or_else(String::new, |rise| told(*rise));
+            let mean = mean(&found);
+            println!("| `{name}`, {value} | {other} | {mean:.2} % | {rise} | {fall} | {:.1} % |", found[uniform][1]);
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let wanted = arguments.next().unwrap_or_default();
+    if wanted == "--constants" {
+        return print_constants();
+    }
     if wanted == "--plot" {
         let file = arguments.next().ok_or("--plot FILE.svg")?;
         return Ok(std::fs::write(file, curves()?.draw())?);

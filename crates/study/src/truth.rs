@@ -150,6 +150,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// Returns whether the record has counters of a load.
+    #[must_use]
+    pub fn has(&self, load: &Load) -> bool {
+        self.runs.iter().any(|run| run.load == load.name)
+    }
+
     /// Returns a record from the text of the file called `file`.
     ///
     /// # Errors

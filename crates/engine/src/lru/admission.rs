@@ -19,6 +19,7 @@
 //! cache eviction", SOSP 2023); mechanisms/multigen, 9.4: what dropping pages at once saves. Measurements:
 //! docs/studies/admission.md.
 
+use super::admission_rule::AdmissionRule;
 use super::batch::{Apply, BATCH_MAX, Batch};
 use super::workingset::Left;
 use super::{Insert, Lru};
@@ -28,27 +29,6 @@ use crate::page_cache::Shadow;
 use crate::stat::ZoneEvent;
 use arrayvec::ArrayVec;
 use machine::{FrameNumber, Machine, Order, PerCpu, Step};
-
-/// Divisor that limits the pages that wait for admission to a list. On all CPUs together, the number of waiting pages
-/// is at most the number of all pages of memory, divided by this number. Each CPU may have one waiting page in any
-/// case. No other value was tried.
-pub(super) const WAITING_PART: u64 = 64;
-
-/// Even while pages of a kind go on LRU lists, one page in this many of the kind is dropped instead, as a probe. There
-/// are two kinds: pages that are read for the first time in a while, and pages that return soon. The probes of a kind
-/// show whether its dropped pages are missed (read again soon). One in 16 and one in 32 were tried on a model
-/// (docs/studies/admission.md).
-pub(super) const PROBE_EVERY: u32 = 32;
-
-/// While pages that return soon are dropped instead of listed, one page in this many is listed nevertheless. So lists
-/// stay in use, and show whether the pages that reclaim takes from them are missed (read again soon). 4, 8, 16 and 32
-/// were tried with the example of docs/studies/admission.md.
-pub(super) const LISTED_EVERY: u32 = 8;
-
-/// Divisor that gives a minimum. A refault distance is compared with the number of file pages on lists, but with no
-/// less than the number of all managed pages divided by this. No other divisor was tried. docs/studies/admission.md
-/// says what happens without the minimum.
-pub(super) const LEAST_HELD_PART: u64 = 8;
 
 /// Largest number of waiting pages on which a reading task decides at once: each of them goes on an LRU list or is
 /// freed. The task does so if the page that it reads has to wait for admission, but its CPU has as many waiting pages
@@ -108,7 +88,7 @@ impl<M: Machine> Lru<M> {
 
     /// Returns the largest number of pages that may wait on one CPU for the decision whether they go on LRU lists.
     fn waiting_max(&self) -> u64 {
-        (self.memory().managed_pages() / (WAITING_PART * self.machine.cpus() as u64)).clamp(1, BATCH_MAX as u64)
+        AdmissionRule::CHOSEN.waiting_max(self.memory().managed_pages(), self.machine.cpus() as u64)
     }
 
     /// Returns the largest number of pages that can wait for admission to an LRU list, on all CPUs together. Up to this
@@ -122,8 +102,8 @@ impl<M: Machine> Lru<M> {
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
-            true => !number.is_multiple_of(PROBE_EVERY),
-            false => number.is_multiple_of(LISTED_EVERY),
+            true => !number.is_multiple_of(AdmissionRule::CHOSEN.probe_every),
+            false => number.is_multiple_of(AdmissionRule::CHOSEN.listed_every),
         }
     }
 
@@ -168,13 +148,13 @@ impl<M: Machine> Lru<M> {
 
     /// Ends the wait of `pages` for admission to LRU lists. If memory is short, frees those that were used only once.
     /// But while pages of the kind [`Left::UsedOnce`] are missed more often than evicted pages, frees only one in
-    /// [`PROBE_EVERY`] of this kind. Puts all other pages on lists.
+    /// [`AdmissionRule::probe_every`] of this kind. Puts all other pages on lists.
     fn judge(&self, mut pages: Waiting) {
         if !pages.is_empty() && !self.has_room() {
             let waited = pages.len() as u32;
             self.machine.spend(Step::ScanPage, waited);
             let mut owners = Owners::default();
-            // While pages used once go on lists, they are counted, because one in `PROBE_EVERY` is dropped as a probe.
+            // While pages used once go on lists, they are counted, because one in [`AdmissionRule::probe_every`] is dropped as a probe.
             let lists_others = self.workingset.is_missed_more(Left::UsedOnce);
             let others = pages.iter().filter(|(_, kind)| *kind == Left::UsedOnce).count() as u32;
             let mut number = lists_others.then(|| self.workingset.count_judged(Left::UsedOnce, others));
@@ -183,7 +163,7 @@ impl<M: Machine> Lru<M> {
                 let stays = *kind == Left::UsedOnce
                     && number.as_mut().is_some_and(|number| {
                         *number = number.wrapping_add(1);
-                        !number.is_multiple_of(PROBE_EVERY)
+                        !number.is_multiple_of(AdmissionRule::CHOSEN.probe_every)
                     });
                 let is_dropped = !stays && self.drop_used_once(*frame, *kind, &mut owners);
                 if is_dropped {
@@ -250,7 +230,10 @@ impl<M: Machine> Lru<M> {
         }
         // Lists are short while memory is used for other things. Without this minimum, pages that left short lists a
         // moment ago would count as gone for long.
-        let held = self.page_cache().listed_file_pages().max(self.memory().managed_pages() / LEAST_HELD_PART);
+        let held = self
+            .page_cache()
+            .listed_file_pages()
+            .max(self.memory().managed_pages() / u64::from(AdmissionRule::CHOSEN.least_held_part));
         self.workingset.note_left(left, held as u32);
     }
 }

@@ -12,6 +12,7 @@
 //! Next: [`crate::reclaim`], which isolates pages and decides their fate.
 
 pub mod admission;
+mod admission_rule;
 pub mod batch;
 pub mod check;
 pub mod choices;
@@ -28,6 +29,7 @@ pub mod targets;
 pub mod wait;
 pub mod workingset;
 
+pub use admission_rule::AdmissionRule;
 pub use check::ListName;
 pub use choices::Choices;
 use choices::{Admission, Lists};

@@ -8,6 +8,7 @@
 //! with the highest rate should have stayed. Description: mechanisms/multigen, 8.5 (shadows, distance) and
 //! mechanisms/multigen, 4 (rates of refaults that are compared).
 
+use super::admission_rule::AdmissionRule;
 use crate::page_cache::Shadow;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -65,27 +66,6 @@ const fn distance(shadow: Shadow, age: u32) -> u32 {
     age.wrapping_sub(left_at) % AGES
 }
 
-/// Returns the largest refault distance of a page that counts as missed: half of `held`, the number of pages that
-/// memory holds. An unused page would have stayed on an inactive list for about that long.
-const fn missed_within(held: u32) -> u32 {
-    held / 2
-}
-
-/// Largest number of missed pages of a kind that is too small for a comparison of this kind with evicted pages. No
-/// other value was tried. The comparison of classes in mechanisms/multigen, 4, uses 64.
-const FEW_MISSED: u64 = 8;
-
-/// The factor by which pages of a kind must be missed more often than evicted pages, before pages of this kind go on
-/// LRU lists instead of being dropped. The factor is counted in halves: 3 means 1.5. It is greater than 1, because
-/// dropping a page costs less than evicting it. The factors 1, 1.25 and 1.5 were tried on a model
-/// (docs/studies/admission.md).
-const HALVES_AS_OFTEN: u128 = 3;
-
-/// Divisor of the interval at which the counts of a [`Rate`] are halved. If memory holds N pages, the counts are halved
-/// each time N / `HALVED_PART` pages have left memory. Both 4 and 8 were tried with the example of
-/// docs/studies/admission.md.
-const HALVED_PART: u32 = 4;
-
 /// Returns whether more than `pages` pages left memory between two moments. The moments are given as ages, `from` and
 /// `to`: counts of the pages that had left by then. Returns `false` if `to` is earlier than `from`, because CPUs that
 /// count at the same time may call this function in any order.
@@ -128,17 +108,16 @@ impl Rate {
         self.chances.load(Relaxed).into()
     }
 
-    /// Returns whether the rate of this kind is higher than the rate of the kind `other`, by more than the factor
-    /// [`HALVES_AS_OFTEN`]. The rate is the number of missed pages divided by the chances to miss a page ([`Rate`]). If
+    /// Returns whether the rate of this kind is higher than `percent` percent of the rate of the kind `other`. The rate is the number of missed pages divided by the chances to miss a page ([`Rate`]). If
     /// no page of the other kind was missed, one missed page of this kind is enough, even if hardly any page of the
     /// other kind left memory. Pages of this kind then go on LRU lists, and reclaim shows whether that was right.
     ///
     /// A trial with the example of docs/studies/admission.md added half a missed page to the other kind. With uniform
     /// reads of a file of 8 times memory, reclaim then had to evict 2 % of the pages read, instead of 5 % without the
     /// addition. With reads of a set that shifts, 27.1 % of the reads came from the disk, instead of 26.4 %.
-    fn is_missed_more(&self, other: &Self) -> bool {
+    fn is_missed_more(&self, other: &Self, percent: u32) -> bool {
         // The two rates are compared without division.
-        2 * self.missed() * (other.chances() + 1) > HALVES_AS_OFTEN * other.missed() * self.chances()
+        100 * self.missed() * (other.chances() + 1) > u128::from(percent) * other.missed() * self.chances()
     }
 }
 
@@ -199,9 +178,21 @@ pub struct Workingset {
     /// For each kind of [`Left`], the number of pages about whose admission to an LRU list was decided. Of the kind
     /// [`Left::UsedOnce`], pages are counted only while pages of this kind are missed more often than evicted pages.
     judged: [AtomicU32; Left::ALL.len()],
+    rule: AdmissionRule,
 }
 
 impl Workingset {
+    /// Creates the record of a memory from which no page has left, with constants other than the engine's.
+    pub(super) fn with_rule(rule: AdmissionRule) -> Self {
+        Self { rule, ..Self::default() }
+    }
+
+    /// Returns the largest refault distance of a page that counts as missed. `held` is the number of pages that memory
+    /// holds.
+    fn missed_within(&self, held: u32) -> u32 {
+        held / self.rule.missed_part
+    }
+
     /// Returns the shadow of a page that leaves memory at this moment.
     pub fn shadow(&self, left: Left) -> Shadow {
         shadow_of(left, self.age.load(Relaxed))
@@ -216,12 +207,12 @@ impl Workingset {
         }
         let age = self.age.fetch_add(pages, Relaxed).wrapping_add(pages);
         self.held.store(held, Relaxed);
-        self.lately.count(left, age, missed_within(held));
+        self.lately.count(left, age, self.missed_within(held));
         for kind in Left::ALL {
             self.rates[kind as usize].chances.fetch_add(u64::from(pages) * self.lately.pages(kind), Relaxed);
         }
         let halved = self.halved.load(Relaxed);
-        if is_longer(halved, age, held / HALVED_PART)
+        if is_longer(halved, age, held / self.rule.halved_part)
             && self.halved.compare_exchange(halved, age, Relaxed, Relaxed).is_ok()
         {
             self.rates.iter().for_each(Rate::halve);
@@ -231,8 +222,9 @@ impl Workingset {
             let was_more = is_missed_more.load(Relaxed);
             // For the result to stay `true`, one missed page is enough: while a kind is listed, few of its pages are
             // dropped.
-            let least = if was_more { MISSED } else { FEW_MISSED * MISSED + 1 };
-            let is_more = rate.is_missed_more(evicted) && rate.missed.load(Relaxed) >= least;
+            let least = if was_more { MISSED } else { u64::from(self.rule.few_missed) * MISSED + 1 };
+            let is_more =
+                rate.is_missed_more(evicted, self.rule.percent_as_often) && rate.missed.load(Relaxed) >= least;
             if was_more != is_more {
                 is_missed_more.store(is_more, Relaxed);
             }
@@ -242,7 +234,7 @@ impl Workingset {
     /// Records the return of a page that left `shadow` in its slot when it left memory. Returns whether the page counts
     /// as missed: whether its refault distance is at most half of the pages that memory holds.
     pub fn note_refault(&self, shadow: Shadow) -> bool {
-        let is_missed = distance(shadow, self.age.load(Relaxed)) <= missed_within(self.held.load(Relaxed));
+        let is_missed = distance(shadow, self.age.load(Relaxed)) <= self.missed_within(self.held.load(Relaxed));
         if is_missed {
             self.rates[left_of(shadow) as usize].missed.fetch_add(MISSED, Relaxed);
         }

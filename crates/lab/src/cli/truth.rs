@@ -87,7 +87,15 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     }
     let failures = compare::all_failures(&results)?;
     let mut notes: Vec<String> = results.iter().flat_map(|(_, results)| results.table.notes.clone()).collect();
-    notes.extend(recorded.iter().flat_map(|record| record.notes.clone()));
+    if let Some(record) = &recorded {
+        notes.extend(record.notes.clone());
+        notes.extend(
+            named(&arguments.loads)?
+                .iter()
+                .filter(|load| !record.has(load))
+                .map(|load| format!("load `{}` is not in the record: `--kernel-image` runs it in a guest", load.name)),
+        );
+    }
     notes.sort_unstable();
     notes.dedup();
     let of_load = |(load, (_, results)): (&&Load, &(&Plan, plan::Results))| -> Vec<Option<Counted>> {

@@ -143,6 +143,12 @@ impl<T: Policy<Slab>> Replay<T> {
         Self { policy, moves_on_use, pages, slots: vec![Slot::NONE; keys as usize], used: 0 }
     }
 
+    /// Returns the policy.
+    #[must_use]
+    pub const fn policy(&self) -> &T {
+        &self.policy
+    }
+
     /// Returns the size, in bytes, of the memory that this cache uses for its pages and for the slots of all keys.
     #[must_use]
     pub fn bytes(&self) -> u64 {

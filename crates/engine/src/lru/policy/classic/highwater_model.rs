@@ -10,8 +10,7 @@
 use super::Lists;
 use super::age::is_file_inactive_low;
 use super::judge::check_references;
-use crate::lru::admission::{LEAST_HELD_PART, LISTED_EVERY, PROBE_EVERY, WAITING_PART};
-use crate::lru::batch::BATCH_MAX;
+use crate::lru::AdmissionRule;
 use crate::lru::policy::{CLUSTER, Insert, Pages, Policy, Seen, Verdict, Victims};
 use crate::lru::{Left, ListKind, Workingset};
 use crate::memory::{Flags, List};
@@ -34,6 +33,9 @@ pub struct HighwaterModel {
     /// Pages that waited for their admission and were then chosen for eviction, each with the kind of shadow that it is
     /// to leave.
     dropped: ArrayVec<(FrameNumber, Left), { CLUSTER as usize }>,
+    rule: AdmissionRule,
+    /// Number of pages that were evicted from a list.
+    evicted_from_lists: u64,
 }
 
 /// The flag of a waiting page that returned soon after it had left memory. The flag uses the bit for pages that are
@@ -44,16 +46,31 @@ impl HighwaterModel {
     /// Creates the model of a memory of `capacity` pages that holds no pages yet.
     #[must_use]
     pub fn new(capacity: u32) -> Self {
+        Self::with_rule(capacity, AdmissionRule::CHOSEN)
+    }
+
+    /// Creates the model as [`HighwaterModel::new`] does, with other constants than the engine's.
+    #[must_use]
+    pub fn with_rule(capacity: u32, rule: AdmissionRule) -> Self {
         let capacity = u64::from(capacity);
         Self {
             lists: Lists::default(),
             waiting: List::default(),
-            waiting_max: (capacity / WAITING_PART).clamp(1, BATCH_MAX as u64),
-            least_held: capacity / LEAST_HELD_PART,
-            workingset: Workingset::default(),
+            waiting_max: rule.waiting_max(capacity, 1),
+            least_held: capacity / u64::from(rule.least_held_part),
+            workingset: Workingset::with_rule(rule),
             left_in_round: 0,
             dropped: ArrayVec::new(),
+            rule,
+            evicted_from_lists: 0,
         }
+    }
+
+    /// Returns the number of pages that were evicted from a list so far. All other evicted pages were dropped while they
+    /// waited for their admission to a list.
+    #[must_use]
+    pub const fn evicted_from_lists(&self) -> u64 {
+        self.evicted_from_lists
     }
 
     fn push(&mut self, pages: &impl Pages, page: FrameNumber) {
@@ -71,23 +88,23 @@ impl HighwaterModel {
     }
 
     /// Returns whether the next page of the kind [`Left::Returned`] goes on an LRU list at once. If pages of this kind
-    /// are missed more often than evicted pages, all of them go on a list except one in `PROBE_EVERY`. Otherwise only
-    /// one in `LISTED_EVERY` goes on a list.
+    /// are missed more often than evicted pages, all of them go on a list except one in `probe_every`. Otherwise only
+    /// one in `listed_every` goes on a list.
     fn lists_next_returned(&self) -> bool {
         let number = self.workingset.count_judged(Left::Returned, 1);
         match self.workingset.is_missed_more(Left::Returned) {
-            true => !number.is_multiple_of(PROBE_EVERY),
-            false => number.is_multiple_of(LISTED_EVERY),
+            true => !number.is_multiple_of(self.rule.probe_every),
+            false => number.is_multiple_of(self.rule.listed_every),
         }
     }
 
     /// Returns whether `page`, which was taken off the waiting list, goes on an LRU list. It does if it was used while
     /// it waited. It also does if its kind is [`Left::UsedOnce`] and such pages are missed more often than evicted
-    /// pages; only one such page in `PROBE_EVERY` then does not.
+    /// pages; only one such page in `probe_every` then does not.
     fn goes_on_list(&self, pages: &impl Pages, page: FrameNumber, kind: Left) -> bool {
         let stays = kind == Left::UsedOnce && self.workingset.is_missed_more(Left::UsedOnce) && {
             let number = self.workingset.count_judged(Left::UsedOnce, 1).wrapping_add(1);
-            !number.is_multiple_of(PROBE_EVERY)
+            !number.is_multiple_of(self.rule.probe_every)
         };
         stays || pages.is(page, Flags::USED_AGAIN)
     }
@@ -199,6 +216,7 @@ impl<P: Pages> Policy<P> for HighwaterModel {
         let at = self.dropped.iter().position(|(dropped, _)| *dropped == page);
         let kind = at.map_or(Left::Evicted, |at| self.dropped.swap_remove(at).1);
         let shadow = self.workingset.shadow(kind);
+        self.evicted_from_lists += u64::from(kind == Left::Evicted);
         let listed: u64 =
             [ListKind::InactiveFile, ListKind::ActiveFile].iter().map(|kind| self.lists.list(*kind).len()).sum();
         self.workingset.note_left(kind.only(1), listed.max(self.least_held) as u32);
