@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,9 +21,12 @@ const RETURNED: u8 = 0;
 /// The first byte that a child sends: its body panicked with the message that follows.
 const PANICKED: u8 = 1;
 
-/// Held while a pipe is open for writing in the parent. Otherwise a child of another thread would inherit the pipe, and
-/// keep it open.
+/// Held during a fork. Otherwise a child of another thread would inherit the pipe and keep it open, or copy mappings
+/// that are not meant for it.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// `true` in a child.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Words of memory, zeroes at first, that this process shares with all children that it forks later.
 #[derive(Debug)]
@@ -68,11 +71,13 @@ impl Drop for SharedWords {
     }
 }
 
-/// A child process that [`fork`] has started.
+/// A child process that [`fork`] has started. If this value is dropped, the child is killed.
 #[derive(Debug)]
+#[must_use]
 pub struct Forked {
     process: libc::pid_t,
     sent: PipeReader,
+    is_awaited: bool,
 }
 
 /// The end of a child process.
@@ -87,54 +92,79 @@ pub enum ForkedEnd {
 }
 
 /// Starts a child process (`fork`), which calls `body` and then ends. `body` gets the child's copies of the mappings
-/// `mappings`, in this order. The kernel kills the child if the thread that called this function ends before the child.
+/// `mappings`, in this order; the child has no other [`Mapping`]. The kernel kills the child when the thread that
+/// called this function ends.
 ///
-/// Locks that other threads hold at this moment are held in the child for ever. So `body` must take no lock that another
-/// thread of this process uses, and print nothing. It may allocate memory: the C library makes its allocator usable in
-/// a child.
+/// `body` and what it captures are dropped in both processes.
 ///
 /// # Errors
-/// When the system starts no further process.
-pub fn fork(mappings: &[&Mapping], body: impl FnOnce(Vec<Mapping>) -> Vec<u8>) -> io::Result<Forked> {
+/// When the system starts no further process, or this process is a child itself.
+///
+/// # Safety
+/// In the child, only the calling thread exists, and a lock that another thread held is held for ever. So `body` must
+/// take no lock that other threads of this process use, start no thread and print nothing. It may allocate memory and
+/// make system calls: glibc and musl make their allocators usable in a child of a process with threads.
+pub unsafe fn fork(mappings: &[&Mapping], body: impl FnOnce(Vec<Mapping>) -> Vec<u8>) -> io::Result<Forked> {
+    if IS_CHILD.load(Ordering::Relaxed) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "a child forks no further process"));
+    }
     let one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (sent, mut send) = io::pipe()?;
-    let parent = std::process::id();
-    // SAFETY: the child goes on in this thread with a copy of all memory, and ends before this function returns. The C
-    // library makes its own locks usable in the child.
+    let starter = Starter::this_thread();
+    mappings.iter().for_each(|mapping| mapping.set_forked(true));
+    // SAFETY: the child goes on in this thread with a copy of memory, and ends before this function returns. The caller
+    // promises that it does nothing that needs another thread.
     let process = unsafe { libc::fork() };
-    match process {
-        -1 => Err(io::Error::last_os_error()),
-        0 => {
-            let copies = mappings.iter().map(|mapping| mapping.take()).collect();
-            live_as_child(parent);
-            let ended = catch_unwind(AssertUnwindSafe(|| body(copies)));
-            // If the parent no longer reads, nobody needs the result.
-            let _ = match ended {
-                Ok(bytes) => send.write_all(&[RETURNED]).and_then(|()| send.write_all(&bytes)),
-                Err(payload) => {
-                    send.write_all(&[PANICKED]).and_then(|()| send.write_all(message(&*payload).as_bytes()))
-                }
-            };
-            // SAFETY: the call ends the process, and runs no code of the program.
-            unsafe { libc::_exit(0) }
-        }
-        process => {
-            drop((send, one));
-            Ok(Forked { process, sent })
-        }
+    if process != 0 {
+        let error = io::Error::last_os_error();
+        mappings.iter().for_each(|mapping| mapping.set_forked(false));
+        drop((send, one));
+        return if process < 0 { Err(error) } else { Ok(Forked { process, sent, is_awaited: false }) };
+    }
+    IS_CHILD.store(true, Ordering::Relaxed);
+    live_as_child(starter);
+    let copies = mappings.iter().map(|mapping| mapping.take()).collect();
+    let ended = catch_unwind(AssertUnwindSafe(|| body(copies)));
+    let (first, rest) = match &ended {
+        Ok(bytes) => (RETURNED, &**bytes),
+        Err(payload) => (PANICKED, message(&**payload).as_bytes()),
+    };
+    // If the parent no longer reads, nobody needs the result.
+    let _ = send.write_all(&[first]).and_then(|()| send.write_all(rest));
+    // SAFETY: the call ends the process, and runs no code of the program.
+    unsafe { libc::_exit(0) }
+}
+
+/// The thread that forks a child.
+#[derive(Clone, Copy)]
+struct Starter {
+    process: libc::pid_t,
+    thread: libc::pid_t,
+}
+
+impl Starter {
+    fn this_thread() -> Self {
+        // SAFETY: the calls take no arguments and return numbers.
+        unsafe { Self { process: libc::getpid(), thread: libc::gettid() } }
+    }
+
+    fn is_alive(self) -> bool {
+        // SAFETY: the call takes numbers; signal 0 only asks whether the thread exists.
+        unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, 0) == 0 }
     }
 }
 
 /// Makes the kernel kill this child process when the thread that forked it ends. Interrupts are left to the parent,
 /// which tells its children to end.
-fn live_as_child(parent: u32) {
+fn live_as_child(starter: Starter) {
     // SAFETY: the calls take and return numbers only, and no handler is set.
     unsafe {
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             libc::signal(signal, libc::SIG_IGN);
         }
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid().cast_unsigned() != parent {
+        // The thread may have ended before the kernel was told.
+        if !starter.is_alive() {
             libc::_exit(0);
         }
     }
@@ -146,26 +176,23 @@ fn message(payload: &(dyn std::any::Any + Send)) -> &str {
 }
 
 impl Forked {
-    /// Waits for the end of the child. Calls `look` at least every `look_every` until then.
+    /// Waits for the end of the child. Calls `look` at least every `look_every`, rounded up to milliseconds, until the
+    /// child ends or sends its result.
     ///
     /// # Panics
-    /// When another part of the program has waited for the process.
+    /// When another part of the program has waited for the process, or this process ignores SIGCHLD, so that the kernel
+    /// keeps no status of children.
     pub fn wait(mut self, look_every: Duration, mut look: impl FnMut()) -> ForkedEnd {
-        let milliseconds = look_every.as_millis().try_into().unwrap_or(i32::MAX);
+        let milliseconds = look_every.as_millis().max(1).try_into().unwrap_or(i32::MAX);
         let mut polled = libc::pollfd { fd: self.sent.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: the pointer points to one structure of the right type.
-        while unsafe { libc::poll(&raw mut polled, 1, milliseconds) } <= 0 {
+        while retried(|| unsafe { libc::poll(&raw mut polled, 1, milliseconds) }) == 0 {
             look();
         }
         let mut bytes = Vec::new();
         // If the child dies in the middle, its status tells so.
         let _ = self.sent.read_to_end(&mut bytes);
-        let mut status = 0;
-        // SAFETY: the pointer points to a number of the right type.
-        while unsafe { libc::waitpid(self.process, &raw mut status, 0) } != self.process {
-            let error = io::Error::last_os_error();
-            assert_eq!(error.kind(), io::ErrorKind::Interrupted, "waiting for a child: {error}");
-        }
+        let status = self.reap();
         if libc::WIFSIGNALED(status) {
             return ForkedEnd::Signal(libc::WTERMSIG(status));
         }
@@ -175,20 +202,61 @@ impl Forked {
             None => ForkedEnd::Panicked("the process ended without a result".into()),
         }
     }
+
+    /// Waits until the process is gone, and returns its status.
+    fn reap(&mut self) -> libc::c_int {
+        self.is_awaited = true;
+        let mut status = 0;
+        // SAFETY: the pointer points to a number of the right type.
+        retried(|| unsafe { libc::waitpid(self.process, &raw mut status, 0) });
+        status
+    }
+}
+
+impl Drop for Forked {
+    fn drop(&mut self) {
+        if !self.is_awaited {
+            // SAFETY: the call takes numbers. The process was not awaited, so that no other process has its number.
+            unsafe { libc::kill(self.process, libc::SIGKILL) };
+            self.reap();
+        }
+    }
+}
+
+/// Makes a system call again as long as a signal interrupts it. Returns its result.
+///
+/// # Panics
+/// When the call fails.
+fn retried(mut call: impl FnMut() -> libc::c_int) -> libc::c_int {
+    loop {
+        let result = call();
+        if result >= 0 {
+            return result;
+        }
+        let error = io::Error::last_os_error();
+        assert_eq!(error.kind(), io::ErrorKind::Interrupted, "waiting for a child: {error}");
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::atomic::Ordering::SeqCst;
+    use std::time::Instant;
 
     const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+    /// Forks a child whose body needs no other thread.
+    fn forked(mappings: &[&Mapping], body: impl FnOnce(Vec<Mapping>) -> Vec<u8>) -> Forked {
+        // SAFETY: the bodies below take no lock, start no thread and print nothing.
+        unsafe { fork(mappings, body) }.unwrap()
+    }
 
     #[test]
     fn a_child_has_a_copy_and_shares_words() {
         let (memory, words) = (Mapping::new(2).unwrap(), SharedWords::new(3000).unwrap());
         memory.store(5000, b"parent");
-        let child = fork(&[&memory], |copies| {
+        let child = forked(&[&memory], |copies| {
             let mut found = vec![0; 6];
             copies[0].load(5000, &mut found);
             copies[0].store(5000, b"child!");
@@ -196,7 +264,7 @@ mod tests {
             drop(copies);
             found
         });
-        assert_eq!(child.unwrap().wait(LOOK_EVERY, || {}), ForkedEnd::Returned(b"parent".to_vec()));
+        assert_eq!(child.wait(LOOK_EVERY, || {}), ForkedEnd::Returned(b"parent".to_vec()));
         let mut found = [0; 6];
         memory.load(5000, &mut found);
         assert_eq!((&found, words[2999].load(SeqCst), words.len()), (b"parent", 7, 3000));
@@ -204,28 +272,28 @@ mod tests {
 
     #[test]
     fn a_result_may_be_larger_than_a_pipe() {
-        let child = fork(&[], |_| vec![9; 1 << 20]).unwrap();
+        let child = forked(&[], |_| vec![9; 1 << 20]);
         assert_eq!(child.wait(LOOK_EVERY, || {}), ForkedEnd::Returned(vec![9; 1 << 20]));
     }
 
     #[test]
     fn a_child_that_panics_or_is_killed_says_so() {
-        let panicking = fork(&[], |_| panic!("no {}", "way")).unwrap();
+        let panicking = forked(&[], |_| std::panic::resume_unwind(Box::new("no way".to_owned())));
         assert_eq!(panicking.wait(LOOK_EVERY, || {}), ForkedEnd::Panicked("no way".into()));
-        let killed = fork(&[], |_| {
+        let killed = forked(&[], |_| {
             // SAFETY: the call takes and returns numbers only.
             unsafe { libc::raise(libc::SIGKILL) };
             Vec::new()
         });
-        assert_eq!(killed.unwrap().wait(LOOK_EVERY, || {}), ForkedEnd::Signal(libc::SIGKILL));
+        assert_eq!(killed.wait(LOOK_EVERY, || {}), ForkedEnd::Signal(libc::SIGKILL));
     }
 
     #[test]
     fn a_child_ends_with_the_thread_that_forked_it() {
         let words = SharedWords::new(1).unwrap();
         let child = std::thread::scope(|scope| {
-            let forked = scope.spawn(|| {
-                let child = fork(&[], |_| {
+            let thread = scope.spawn(|| {
+                let child = forked(&[], |_| {
                     words[0].store(1, SeqCst);
                     std::thread::sleep(Duration::from_secs(600));
                     Vec::new()
@@ -233,9 +301,9 @@ mod tests {
                 while words[0].load(SeqCst) == 0 {
                     std::thread::yield_now();
                 }
-                child.unwrap()
+                child
             });
-            forked.join().unwrap()
+            thread.join().unwrap()
         });
         assert_eq!(child.wait(LOOK_EVERY, || {}), ForkedEnd::Signal(libc::SIGKILL));
     }
@@ -243,13 +311,56 @@ mod tests {
     #[test]
     fn the_parent_looks_while_it_waits() {
         let words = SharedWords::new(1).unwrap();
-        let child = fork(&[], |_| {
+        let child = forked(&[], |_| {
             while words[0].load(SeqCst) == 0 {
                 std::thread::yield_now();
             }
             b"told".to_vec()
         });
-        let ended = child.unwrap().wait(LOOK_EVERY, || words[0].store(1, SeqCst));
+        let ended = child.wait(LOOK_EVERY, || words[0].store(1, SeqCst));
         assert_eq!(ended, ForkedEnd::Returned(b"told".to_vec()));
+    }
+
+    #[test]
+    fn a_child_has_no_mapping_that_was_not_given_to_it() {
+        let (given, other) = (Mapping::new(1).unwrap(), Mapping::new(1).unwrap());
+        other.store(0, b"other");
+        let touched = forked(&[&given], |copies| {
+            copies[0].touch(0, true);
+            // The kernel has not copied this mapping: the access ends the process.
+            other.touch(0, false);
+            Vec::new()
+        });
+        assert_eq!(touched.wait(LOOK_EVERY, || {}), ForkedEnd::Signal(libc::SIGSEGV));
+    }
+
+    #[test]
+    fn a_child_forks_no_further_process() {
+        let child = forked(&[], |_| {
+            // SAFETY: the call fails.
+            let refused = unsafe { fork(&[], |_| Vec::new()) };
+            refused.err().map_or_else(Vec::new, |error| error.to_string().into_bytes())
+        });
+        assert_eq!(child.wait(LOOK_EVERY, || {}), ForkedEnd::Returned(b"a child forks no further process".to_vec()));
+    }
+
+    #[test]
+    fn threads_that_fork_at_once_wait_for_their_own_children_only() {
+        std::thread::scope(|scope| {
+            let long = scope.spawn(|| {
+                let child = forked(&[], |_| {
+                    std::thread::sleep(Duration::from_secs(600));
+                    Vec::new()
+                });
+                std::thread::sleep(Duration::from_millis(300));
+                drop(child);
+            });
+            for n in 0..20 {
+                let began = Instant::now();
+                assert_eq!(forked(&[], |_| vec![n]).wait(LOOK_EVERY, || {}), ForkedEnd::Returned(vec![n]));
+                assert!(began.elapsed() < Duration::from_secs(100), "it waits for the other child");
+            }
+            long.join().unwrap();
+        });
     }
 }

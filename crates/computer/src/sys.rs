@@ -1,5 +1,5 @@
-//! System calls that the standard library lacks. No other files of the laboratory (the command `highwater`) have unsafe
-//! code, but for [`crate::fork`].
+//! System calls that the standard library lacks. The laboratory (the command `highwater`) has no other unsafe code but
+//! [`crate::fork`] and its one use.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,8 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A memory mapping that one task uses: anonymous memory, or pages of a file.
+/// A memory mapping that one task uses: anonymous memory, or pages of a file. Children that are forked get no copy,
+/// unless it is given to them ([`crate::fork::fork`]).
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -33,7 +34,7 @@ impl Mapping {
         // SAFETY: the range is the mapping just made. The advice fails only if the system has no huge pages, and is
         // then not needed.
         unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
-        Ok(Self { start, bytes: Cell::new(bytes) })
+        Ok(Self::unforked(start, bytes))
     }
 
     /// Maps `pages` pages of zeroes as anonymous memory, aligned to a huge page. The system's setting decides whether
@@ -56,7 +57,7 @@ impl Mapping {
             }
             libc::munmap(aligned.as_ptr().add(bytes).cast(), after);
         }
-        Ok(Self { start: aligned, bytes: Cell::new(bytes) })
+        Ok(Self::unforked(aligned, bytes))
     }
 
     /// Maps `pages` pages of a file, from page `first` on, for reads and writes.
@@ -83,7 +84,21 @@ impl Mapping {
         // SAFETY: the range is the mapping just made. The advice changes only readahead, so a refusal is ignored.
         unsafe { libc::madvise(start, bytes, advice) };
         let start = NonNull::new(start.cast()).expect("no mapping is at address 0");
-        Ok(Self { start, bytes: Cell::new(bytes) })
+        Ok(Self::unforked(start, bytes))
+    }
+
+    /// Makes the value for a mapping that was just made, and of which forked children get no copy.
+    fn unforked(start: NonNull<u8>, bytes: usize) -> Self {
+        let mapping = Self { start, bytes: Cell::new(bytes) };
+        mapping.set_forked(false);
+        mapping
+    }
+
+    /// Sets whether a child process that is forked gets a copy of the mapping. It gets none at first.
+    pub(super) fn set_forked(&self, is_forked: bool) {
+        let advice = if is_forked { libc::MADV_DOFORK } else { libc::MADV_DONTFORK };
+        // SAFETY: the range is the mapping of this value. The advice changes nothing in this process.
+        unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes.get(), advice) };
     }
 
     /// Moves the mapping out of this value, which has no bytes from then on.
@@ -189,8 +204,8 @@ pub enum Reads {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.bytes.get() > 0 {
-            // SAFETY: the range is the mapping that belongs to this value. It is unmapped only here, and no reference to
-            // it was given out.
+            // SAFETY: the range is the mapping that belongs to this value. It is unmapped only here, and no reference
+            // to it was given out.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes.get()) };
         }
     }
@@ -310,6 +325,13 @@ fn thread_time() -> Nanos {
 pub fn ignore_size_signal() {
     // SAFETY: no handler is set, and the signal has no other use here.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Makes sleeps of this thread, and of threads and processes that it starts, end on time. The kernel may otherwise let a
+/// sleep end up to 50 µs late, to wake several threads at once.
+pub fn sleep_exactly() {
+    // SAFETY: the call takes numbers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
 /// Makes a system call that has no effect, to measure what entering the kernel costs.

@@ -33,6 +33,7 @@ use figures::figure::RowName;
 use kit::progress::Progress;
 use placed::Node;
 use workloads::extent::Extent;
+use workloads::system::System;
 use workloads::workload::{Resources, Workload};
 
 /// Evaluates the expression `$value`, in which `$backend` stands for the type that implements `Backend` for the ground
@@ -154,10 +155,9 @@ impl<W: Workload> Runnable for W {
 
     fn check(&self, job: &Job) -> Result<(), Failure> {
         let needs = load::read::<W>(&job.params)?;
-        if job.ground == Ground::Host && needs.forks() {
-            return Err(Failure(
-                "ground `host`: the load forks, and the library's memory belongs to one process".into(),
-            ));
+        if needs.forks() && !on!(job.ground, B => <B as Backend>::System::FORKS) {
+            let ground = job.ground;
+            return Err(Failure(format!("ground `{ground}`: the load forks, and memory belongs to one process there")));
         }
         on!(job.ground, B => B::check(job, &*needs))
     }

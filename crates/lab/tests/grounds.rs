@@ -174,7 +174,7 @@ fn a_load_that_forks_runs_on_the_running_kernel_and_not_in_the_library() {
 
     let refused = on("host");
     assert_eq!(refused.status.code(), Some(2));
-    let told = "error: ground `host`: the load forks, and the library's memory belongs to one process";
+    let told = "error: ground `host`: the load forks, and memory belongs to one process there";
     assert!(String::from_utf8_lossy(&refused.stderr).starts_with(told), "{refused:?}");
 
     if let Err(missing) = grounds::ready(Ground::Linux, &place, 32 << 20) {

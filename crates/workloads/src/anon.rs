@@ -9,8 +9,9 @@
 //! chance, all tasks would fault equally often, or a few tasks would never fault and do most of the operations. With
 //! equal work, every region keeps the same share of its pages in memory, on any ground.
 //!
-//! A region may be a private mapping of a file instead, whose pages are copied when they are first stored to. Or the task
-//! forks a process that has a copy of the region and sleeps: then, too, each page is copied when it is first stored to.
+//! A region may be a private mapping of a file instead, whose pages are copied when they are first stored to. Or the
+//! task forks a process that has a copy of the region and sleeps: then, too, each page is copied when it is first
+//! stored to.
 
 use super::big_file;
 use super::meter::{Course, LOOK_EVERY, Length, Measured, Tally, measure};
@@ -41,8 +42,8 @@ pub struct Params {
     /// stored to. Unlike anonymous regions, they are not filled before the random touches begin. Default: `false`,
     /// which makes the regions anonymous.
     pub private_file: bool,
-    /// `true`: when the measurement begins, each task forks a process that has a copy of the task's region, and sleeps to
-    /// the end. Default: `false`.
+    /// `true`: when the measurement begins, each task forks a process that has a copy of the task's region, and sleeps
+    /// to the end. Default: `false`.
     pub forked: bool,
     /// The distribution by which the pages to touch are chosen. Default: all pages equally often.
     pub distribution: Distribution,
@@ -129,11 +130,13 @@ impl Workload for Anon {
         if params.forked && params.private_file {
             return Err("`forked` and `private_file` are both set: expected one of the two".into());
         }
-        let pages = params.size().pages(memory_pages, Scale::FULL).saturating_mul(1 + u64::from(params.forked));
+        let pages = params.size().pages(memory_pages, Scale::FULL);
+        let copied = if params.forked { pages } else { 0 };
         // A tenth of memory is left for pages outside the regions.
-        if pages.saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
+        if pages.saturating_add(copied).saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
-                "{pages} pages of regions do not fit {memory_pages} pages of memory and {swap_pages} of swap"
+                "{pages} pages of regions do not fit nine tenths of {memory_pages} pages of memory and {swap_pages} pages of \
+                 swap"
             ));
         }
         check_sizes(params.tasks, pages, "regions")
@@ -241,16 +244,25 @@ fn touch_at_random<S: System>(
     }
     tally.begin(system);
     let copy = (backing == Backing::Forked).then(|| hold_a_copy(system, &name, &region)).transpose()?;
-    while !tally.is_over() && !system.is_killed() {
-        tally.keep_step(system);
-        tally.count(touch()?);
-    }
+    let mut touch_all = || {
+        while !tally.is_over() && !system.is_killed() {
+            tally.keep_step(system);
+            tally.count(touch()?);
+        }
+        Ok(())
+    };
+    let result = touch_all();
     if let Some(copy) = copy {
+        // The end of the copy is not measured.
+        tally.end(system);
         copy.kill(system);
-        copy.join_unless_killed(system);
+        let was_held = copy.join_unless_killed(system).is_some() || system.is_killed();
+        if !was_held && result.is_ok() {
+            return Err(SystemError(format!("the process with the copy of region `{name}` was killed")));
+        }
     }
     system.unmap(region);
-    Ok(())
+    result
 }
 
 /// Forks a process that has a copy of a region until it is told to end.

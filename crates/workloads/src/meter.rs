@@ -181,11 +181,14 @@ impl Tally {
     }
 
     /// Notes that the task has ended, so that no other task waits for it. A task may end early because it was killed.
-    fn end<S: System>(&self, system: &S) {
+    /// Work after this call is not measured. If the body of a task does not call this method, the end of the body
+    /// counts.
+    pub fn end<S: System>(&self, system: &S) {
         self.note_ready();
         let Some(own) = self.shared.progress.get(self.task) else { return };
-        self.shared.ended_at.fetch_max(system.now().0, Relaxed);
-        own.has_ended.store(true, Relaxed);
+        if !own.has_ended.swap(true, Relaxed) {
+            self.shared.ended_at.fetch_max(system.now().0, Relaxed);
+        }
     }
 
     /// Returns whether the measurement is over.
@@ -532,8 +535,8 @@ impl Course {
         self.page_hit_row(name, 1, others)
     }
 
-    /// Returns the row `name` as [`Course::hit_row`] does, for operations that access `pages` pages each: the share of the
-    /// accessed pages that were not read from a device.
+    /// Returns the row `name` as [`Course::hit_row`] does, for operations that access `pages` pages each: the share of
+    /// the accessed pages that were not read from a device.
     #[must_use]
     pub fn page_hit_row(&self, name: &str, pages: u64, others: u64) -> Option<Row> {
         let since = self.full.map_or((Some(0), 0), |full| (full.read_in, full.operations));

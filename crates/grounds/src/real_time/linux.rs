@@ -80,6 +80,10 @@ impl RealGround for Linux {
             Some(Cgroup { version, .. }) => format!("{memory_mib} MiB by a cgroup, version {}", version.number()),
             None => "not limited: nothing need leave memory".into(),
         };
-        Ok(vec![format!("kernel {}, memory {limit}", release())])
+        let swap = match Self::swap_pages(job) {
+            0 if job.swap_pages() > 0 => ", no swap: `--swap` gives it a swap file",
+            _ => "",
+        };
+        Ok(vec![format!("kernel {}, memory {limit}{swap}", release())])
     }
 }

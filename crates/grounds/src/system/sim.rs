@@ -503,6 +503,8 @@ impl System for SimSystem {
         self.spawn_process(name, process, Box::new(body))
     }
 
+    const FORKS: bool = true;
+
     fn fork(
         &self,
         name: &str,

@@ -1,6 +1,7 @@
 //! Tasks as threads of this process, for the grounds `host` and `linux`.
 
 use computer::fork::{Forked, ForkedEnd, SharedWords};
+use computer::sys;
 use kit::{interrupt, panics};
 use machine::Nanos;
 use std::io;
@@ -91,7 +92,8 @@ impl Thread {
     }
 
     /// Starts a thread that waits for a child process, which `stop` tells to end. `ended` gets the bytes that the child
-    /// returned; none if the child was killed.
+    /// returned; none if the child was killed or panicked. The kernel's out-of-memory killer may kill a child, so only
+    /// another end of the child makes the thread panic.
     ///
     /// # Panics
     /// When the operating system refuses to start another thread.
@@ -108,12 +110,14 @@ impl Thread {
                     stop.set()
                 }
             };
-            match child.wait(LOOK_EVERY, pass_on) {
-                ForkedEnd::Returned(bytes) => ended(Some(bytes)),
-                ForkedEnd::Signal(KILLED) => ended(None),
-                ForkedEnd::Signal(signal) => panic!("signal {signal} ended the process"),
-                ForkedEnd::Panicked(message) => panic!("{message}"),
-            }
+            let failure = match child.wait(LOOK_EVERY, pass_on) {
+                ForkedEnd::Returned(bytes) => return ended(Some(bytes)),
+                ForkedEnd::Signal(KILLED) => return ended(None),
+                ForkedEnd::Signal(signal) => format!("signal {signal} ended the process"),
+                ForkedEnd::Panicked(message) => message,
+            };
+            ended(None);
+            panic!("{failure}");
         };
         Self::start_boxed(name, stop, Box::new(wait))
     }
@@ -121,7 +125,10 @@ impl Thread {
     /// Starts a thread. This function is not generic, so that it is compiled once and not for each body.
     fn start_boxed(name: &str, stop: Arc<Stop>, body: Box<dyn FnOnce(Arc<Stop>) + Send>) -> Self {
         let own = stop.clone();
-        let caught = move || catch_unwind(AssertUnwindSafe(|| body(own))).map_err(|payload| panics::message(&*payload));
+        let caught = move || {
+            sys::sleep_exactly();
+            catch_unwind(AssertUnwindSafe(|| body(own))).map_err(|payload| panics::message(&*payload))
+        };
         let handle = std::thread::Builder::new().name(name.to_owned()).spawn(caught);
         let handle = handle.unwrap_or_else(|error| panic!("cannot start thread `{name}`: {error}"));
         Self { name: name.to_owned(), stop, handle: Mutex::new(Some(handle)) }

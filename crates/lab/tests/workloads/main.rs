@@ -159,6 +159,20 @@ fn a_private_mapping_copies_what_is_stored_to_and_keeps_the_file() {
 }
 
 #[test]
+fn a_forked_process_keeps_the_pages_that_its_parent_stores_to() {
+    let of = |forked: bool| {
+        let params = format!("region_percent = 40\ntasks = 2\noperations = 3000\nforked = {forked}\n");
+        run("anon", &params)
+    };
+    let (alone, forked) = (of(false), of(true));
+    assert_eq!((value(&alone, "pgfault"), value(&alone, "pswpout")), (0.0, 0.0), "all pages are in memory");
+    let copies = value(&forked, "pgfault");
+    assert!(copies > 1000.0, "the first store to a page copies it: {copies}");
+    let told = refused("anon", "forked = true\nprivate_file = true\n");
+    assert!(told.contains("`forked` and `private_file` are both set"), "{told}");
+}
+
+#[test]
 fn dropped_pages_are_read_in_once_more() {
     let of = |every: u64| {
         let params = format!("file_percent = 25\ntasks = 1\noperations = 20_000\ndrop_caches_every = {every}\n");
@@ -245,7 +259,7 @@ fn what_makes_no_run_is_refused_before_it_runs() {
     let prefix = "machine `randread-512m` at scale 1/64: ";
     assert_eq!(
         refused("anon", "region_percent = 900\n"),
-        format!("{prefix}18432 pages of regions do not fit 2048 pages of memory and 4096 of swap")
+        format!("{prefix}18432 pages of regions do not fit nine tenths of 2048 pages of memory and 4096 pages of swap")
     );
     assert!(refused("randread", "tasks = 0\n").starts_with(&format!("{prefix}0 tasks")));
     assert!(refused("randread", "distribution = \"zipf\"\ntheta = 0.0\n").contains("theta"));

@@ -20,9 +20,9 @@ impl Load {
     #[must_use]
     pub fn now() -> Option<Self> {
         let text = std::fs::read_to_string("/proc/stat").ok()?;
-        let (own, children) = (sys::cpu_times(), sys::used_by_children());
-        let own_s = (own.user + own.system).0 as f64 / 1e9 + children.user_s + children.system_s;
-        Self::of(&text, own_s)
+        // These times include those of children.
+        let own = sys::cpu_times();
+        Self::of(&text, (own.user + own.system).0 as f64 / 1e9)
     }
 
     /// Reads the CPU times from the text of `/proc/stat`, whose first line has them in ticks: user (which includes the

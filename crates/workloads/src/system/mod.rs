@@ -176,8 +176,8 @@ pub trait System: Sized + 'static {
         Started { name: name.to_owned(), task, found }
     }
 
-    /// Returns `count` words of zeroes that this task shares with all tasks that it starts later, also with those that it
-    /// forks.
+    /// Returns `count` words of zeroes that this task shares with all tasks that it starts later, also with those that
+    /// it forks.
     ///
     /// # Errors
     /// When the process's address space has no free range of this size.
@@ -185,16 +185,22 @@ pub trait System: Sized + 'static {
         Ok(Arc::new((0..count).map(|_| AtomicU32::new(0)).collect::<Box<[_]>>()))
     }
 
-    /// Starts a task as a process of its own, which has a copy of anonymous regions of this task as they are now (`fork`).
-    /// No page is copied before one of the two writes to it. `body` gets the copies in the order of `regions`; it unmaps
-    /// them.
+    /// `true` if the system can fork ([`System::fork`]).
+    const FORKS: bool = false;
+
+    /// Starts a task as a process of its own, which has a copy of anonymous regions of this task as they are now
+    /// (`fork`). No page is copied before one of the two writes to it. `body` gets the copies in the order of
+    /// `regions`; it unmaps them. It has no other region.
     ///
-    /// The process may have a copy of all other memory, too. It shares with this process only files and the words of
-    /// [`System::share_words`]. So its result is bytes, which `ended` gets in this process; none if the process was
-    /// killed before `body` returned.
+    /// The process shares with this one only files and the words of [`System::share_words`], and has its own copy of
+    /// what `body` captures. So its result is bytes. `ended` gets them in this process; it gets none if the process was
+    /// killed, or `body` panicked. Then [`System::join`] panics, too.
+    ///
+    /// Other threads of this process do not exist in the new one. So `body` must take no lock that they use, start no
+    /// task and print nothing, and what it captures must do no harm if it is dropped in both processes.
     ///
     /// # Errors
-    /// When memory for the page tables is exhausted, or the system cannot fork.
+    /// When memory for the page tables is exhausted, the system cannot fork, or this task was forked itself.
     fn fork(
         &self,
         name: &str,
@@ -206,10 +212,15 @@ pub trait System: Sized + 'static {
         Err(SystemError("this ground cannot fork: all tasks are one process".into()))
     }
 
-    /// Forks as [`System::fork`] does. [`Started::join_unless_killed`] returns the result of the body.
+    /// Forks as [`System::fork`] does. [`Started::join_unless_killed`] returns the result of the body, which is handed
+    /// over as JSON: it must have no numbers that are NaN or infinite, and no maps with keys other than text and
+    /// numbers.
     ///
     /// # Errors
     /// When [`System::fork`] fails.
+    ///
+    /// # Panics
+    /// The new process panics if JSON cannot represent the result.
     fn fork_and_return<T: Serialize + DeserializeOwned + Send + 'static>(
         &self,
         name: &str,
@@ -218,9 +229,10 @@ pub trait System: Sized + 'static {
     ) -> Result<Started<Self, T>, SystemError> {
         let found = Arc::new(Mutex::new(Found::Nothing));
         let cell = found.clone();
-        let body = |system: &Self, regions| serde_json::to_vec(&body(system, regions)).expect("it has no map");
+        let body =
+            |system: &Self, regions| serde_json::to_vec(&body(system, regions)).expect("JSON represents the result");
         let task = self.fork(name, regions, body, move |bytes| {
-            let result = bytes.map(|bytes| serde_json::from_slice(&bytes).expect("the child wrote it"));
+            let result = bytes.map(|bytes| serde_json::from_slice(&bytes).expect("JSON represents the result"));
             *cell.lock().expect("nothing panics with it") = result.map_or(Found::Killed, Found::Result);
         })?;
         Ok(Started { name: name.to_owned(), task, found })
@@ -237,7 +249,7 @@ pub trait System: Sized + 'static {
     }
 
     /// Sets the `oom_score_adj` of this task, and of tasks that it starts: a value from -1000 (never killed) to 1000
-    /// (killed first). Does nothing on grounds where all tasks are one process.
+    /// (killed first). Does nothing on real kernels, where most tasks are threads of one process.
     fn set_oom_score_adj(&self, adj: i16) {
         let _ = adj;
     }
@@ -441,8 +453,8 @@ pub trait System: Sized + 'static {
         let _ = times;
         self.touch(region, page..page + 1, write)
     }
-    /// Says that the task will touch a page soon, so that the simulator's search for the page overlaps with other work. The
-    /// run is the same without this call.
+    /// Says that the task will touch a page soon, so that the simulator's search for the page overlaps with other work.
+    /// The run is the same without this call.
     #[inline]
     fn expect_touch(&self, region: &Self::Region, page: u32) {
         let _ = (region, page);
@@ -578,7 +590,7 @@ pub trait System: Sized + 'static {
 enum Found<T> {
     /// The task has not ended, or it has panicked.
     Nothing,
-    /// The task's process was killed before it had a result.
+    /// The task is a process of its own, and was killed or panicked before it had a result.
     Killed,
     Result(T),
 }
@@ -603,21 +615,25 @@ impl<S: System, T> Started<S, T> {
     /// Waits until the task has ended. Returns its result.
     ///
     /// # Panics
-    /// When the task panicked.
+    /// When the task panicked, or its process was killed.
     pub fn join(self, system: &S) -> T {
         system.join(&self.task);
         let found = self.found.lock().expect("nothing panics with it").take();
-        found.unwrap_or_else(|| panic!("task `{}` panicked", self.name))
+        found.unwrap_or_else(|| panic!("task `{}` panicked or was killed", self.name))
     }
 
     /// Waits until the task has ended, and returns its result. Returns `None` if the task's process was killed, or the
     /// calling task is told to end before that.
+    ///
+    /// # Panics
+    /// When the task is a process of its own, and panicked.
     pub fn join_unless_killed(self, system: &S) -> Option<T> {
         system.join(&self.task);
         self.found.lock().expect("nothing panics with it").take()
     }
 
-    /// Returns whether the task has its result or was killed, so that [`Started::join`] hardly waits.
+    /// Returns whether the task has its result, or was a process that was killed or panicked. A wait for the task is
+    /// then short.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         !matches!(*self.found.lock().expect("nothing panics with it"), Found::Nothing)

@@ -88,7 +88,8 @@ impl Workload for Tasks {
         // A tenth of memory is left for pages outside the regions.
         if all > memory_pages / 10 * 9 + swap_pages && all > used_pages {
             return Err(format!(
-                "{all} pages of regions and of what is in use do not fit {memory_pages} pages of memory and {swap_pages} of swap"
+                "{all} pages of regions and of what is in use do not fit nine tenths of {memory_pages} pages of memory and \
+                 {swap_pages} pages of swap"
             ));
         }
         Ok(())

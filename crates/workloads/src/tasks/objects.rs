@@ -19,36 +19,57 @@ pub(super) struct SharedFile {
 /// Number of words of a [`Version`].
 const VERSION_WORDS: usize = 3;
 
+/// The number of a task or child that writes pages of files, from 1.
+pub(super) type Writer = u32;
+
+/// Value of [`Version::writer`] if the last write was cut short, so that the page may have any version from `done` to
+/// `begun`.
+const CUT: Writer = Writer::MAX;
+
 /// Two version numbers of a page: that of the last write that has begun, and that of the last write that is done. They
 /// differ while a task writes the page. Processes share these words.
 #[derive(Clone, Copy, Debug)]
 struct Version<'a> {
     begun: &'a AtomicU32,
     done: &'a AtomicU32,
-    /// 1 if the last write was cut short, so that the page may have any version from `done` to `begun`; otherwise 0.
-    is_cut: &'a AtomicU32,
+    /// The last writer of the page, or [`CUT`]; 0 if there was none.
+    writer: &'a AtomicU32,
 }
 
 impl Version<'_> {
-    fn of([begun, done, is_cut]: &[AtomicU32; VERSION_WORDS]) -> Version<'_> {
-        Version { begun, done, is_cut }
+    fn of([begun, done, writer]: &[AtomicU32; VERSION_WORDS]) -> Version<'_> {
+        Version { begun, done, writer }
+    }
+
+    fn is_done(&self) -> bool {
+        self.begun.load(Relaxed) == self.done.load(Relaxed)
     }
 
     /// Begins the next version. Returns `false` if another task is writing the page.
-    fn claim(&self) -> bool {
-        if self.is_cut.swap(0, Relaxed) == 1 {
+    fn claim(&self, writer: Writer) -> bool {
+        if self.writer.compare_exchange(CUT, writer, Relaxed, Relaxed).is_ok() {
             self.begun.fetch_add(1, Relaxed);
             return true;
         }
         let done = self.done.load(Relaxed);
-        self.begun.compare_exchange(done, done + 1, Relaxed, Relaxed).is_ok()
+        let is_claimed = self.begun.compare_exchange(done, done + 1, Relaxed, Relaxed).is_ok();
+        if is_claimed {
+            self.writer.store(writer, Relaxed);
+        }
+        is_claimed
     }
 
     /// Takes a claim back: nothing was written.
     fn give_back(&self) {
-        let begun = self.begun.load(Relaxed) - 1;
-        self.begun.store(begun, Relaxed);
-        self.is_cut.store((begun > self.done.load(Relaxed)).into(), Relaxed);
+        self.begun.fetch_sub(1, Relaxed);
+        if !self.is_done() {
+            self.cut();
+        }
+    }
+
+    /// Notes that the write of the page was cut short.
+    fn cut(&self) {
+        self.writer.store(CUT, Relaxed);
     }
 }
 
@@ -126,11 +147,11 @@ impl SharedFile {
         &self,
         system: &S,
         page: u64,
-        bytes: &mut [u8],
+        (writer, bytes): (Writer, &mut [u8]),
         write: impl FnOnce(&[u8]) -> Result<(), SystemError>,
     ) -> Result<Option<Nanos>, SystemError> {
         let count = bytes.len() / PAGE_BYTES;
-        let claimed = self.versions(page, count).take_while(Version::claim).count();
+        let claimed = self.versions(page, count).take_while(|version| version.claim(writer)).count();
         if claimed < count {
             self.versions(page, claimed).for_each(|version| version.give_back());
             return Ok(None);
@@ -141,7 +162,7 @@ impl SharedFile {
         }
         let started = system.now();
         if let Err(error) = write(bytes) {
-            self.versions(page, count).for_each(|version| version.is_cut.store(1, Relaxed));
+            self.versions(page, count).for_each(|version| version.cut());
             return Err(error);
         }
         let time = system.now().since(started);
@@ -156,17 +177,22 @@ impl SharedFile {
         system: &S,
         file: &S::File,
         page: u64,
-        bytes: &mut [u8],
+        (writer, bytes): (Writer, &mut [u8]),
     ) -> Result<Option<Nanos>, SystemError> {
-        self.write_with(system, page, bytes, |bytes| system.write(file, page_bytes(page), bytes))
+        self.write_with(system, page, (writer, bytes), |bytes| system.write(file, page_bytes(page), bytes))
     }
 
-    /// Finds out which version the pages have whose last write was cut short, because its task was told to end: one that
-    /// was being written, or the one before.
+    /// Notes that the writes of `writer` were cut short: its process was killed.
+    pub fn cut_writes_of(&self, writer: Writer) {
+        let is_its = |version: &Version| version.writer.load(Relaxed) == writer && !version.is_done();
+        self.versions(0, self.pages as usize).filter(is_its).for_each(|version| version.cut());
+    }
+
+    /// Finds out which version the pages have whose last write was cut short, because its task was told to end: one
+    /// that was being written, or the one before.
     fn settle_cut_writes<S: System>(&self, system: &S) -> Result<(), SystemError> {
-        let is_cut = |version: &Version| version.begun.load(Relaxed) != version.done.load(Relaxed);
         let versions = self.versions(0, self.pages as usize);
-        let mut cut = (0..).zip(versions).filter(|(_, version)| is_cut(version)).peekable();
+        let mut cut = (0..).zip(versions).filter(|(_, version)| !version.is_done()).peekable();
         if cut.peek().is_none() {
             return Ok(());
         }
@@ -266,24 +292,24 @@ impl<S: System> Mapped<S> {
     }
 
     /// Stores each page once, in order.
-    pub fn store_all(&mut self, system: &S, bytes: &mut [u8]) -> Result<(), SystemError> {
+    pub fn store_all(&mut self, system: &S, writer: Writer, bytes: &mut [u8]) -> Result<(), SystemError> {
         for page in 0..self.pages {
             if system.is_killed() {
                 break;
             }
-            self.store(system, page, bytes)?;
+            self.store(system, page, (writer, bytes))?;
         }
         Ok(())
     }
 
     /// Stores the next version of a page's contents through the mapping. Returns the duration of the store. Returns 0
     /// without a store if the mapped file is shared and another task is writing this page.
-    pub fn store(&mut self, system: &S, page: u64, bytes: &mut [u8]) -> Result<Nanos, SystemError> {
+    pub fn store(&mut self, system: &S, page: u64, (writer, bytes): (Writer, &mut [u8])) -> Result<Nanos, SystemError> {
         let (name, versions) = match &mut self.contents {
             Contents::Own(name, versions) => (name, versions),
             Contents::OfFile(file) => {
                 let store = |bytes: &[u8]| system.store(&self.region, page_bytes(page), bytes);
-                return Ok(file.write_with(system, page, bytes, store)?.unwrap_or_default());
+                return Ok(file.write_with(system, page, (writer, bytes), store)?.unwrap_or_default());
             }
         };
         let version = &mut versions[page as usize];
@@ -315,5 +341,29 @@ impl<S: System> Mapped<S> {
 
     pub fn unmap(self, system: &S) {
         system.unmap(self.region);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_of_a_killed_process_are_cut_and_those_of_others_are_not() {
+        let words: Vec<AtomicU32> = (0..3 * VERSION_WORDS).map(|_| AtomicU32::new(0)).collect();
+        let words: SharedWords = Arc::new(words.into_boxed_slice());
+        let file = SharedFile { name: "f".into(), pages: 3, versions: Some(words) };
+        let [first, second, third] = [0, 1, 2].map(|page| file.versions(page, 1).next().unwrap());
+        assert!(first.claim(1) && second.claim(2) && third.claim(1));
+        third.done.store(1, Relaxed);
+        assert!(!first.claim(3) && !second.claim(3), "another task writes them");
+
+        file.cut_writes_of(1);
+        assert!(first.claim(3) && !second.claim(3) && third.claim(3));
+        let versions = |version: &Version<'_>| [version.begun.load(Relaxed), version.done.load(Relaxed)];
+        assert_eq!([versions(&first), versions(&second), versions(&third)], [[2, 0], [1, 0], [2, 1]]);
+        // A claim on a cut page that is given back leaves the page cut.
+        first.give_back();
+        assert_eq!((versions(&first), first.writer.load(Relaxed)), ([1, 0], CUT));
     }
 }

@@ -1,7 +1,7 @@
 //! One task of a load: it does its steps in order, again and again.
 
 use super::described::{Params, RegionOf, TaskOf};
-use super::objects::{Copied, Mapped, SharedFile};
+use super::objects::{Copied, Mapped, SharedFile, Writer};
 use super::step::{AccessOrder, Action, Places, Repeated, Step};
 use super::{Files, Member};
 use crate::choose::Chooser;
@@ -38,6 +38,8 @@ pub(super) struct Load {
     /// Number of times that tasks have given each signal, in the order of `signal_names`.
     signals: SharedWords,
     signal_names: Vec<String>,
+    /// One word: the number of tasks and children so far.
+    writers: SharedWords,
     /// Names of the report's rows with durations of operations, in the order of the report.
     pub rows: Vec<String>,
     /// The description of the load, from the experiment's file.
@@ -59,9 +61,15 @@ impl Load {
             region_pages: params.region.iter().map(pages).collect(),
             signals: system.share_words(signal_names.len())?,
             signal_names,
+            writers: system.share_words(1)?,
             rows: params.row_names().into_iter().map(str::to_owned).collect(),
             described: params.clone(),
         })
+    }
+
+    /// Returns the number of a new task or child.
+    fn next_writer(&self) -> Writer {
+        self.writers[0].fetch_add(1, Relaxed) + 1
     }
 
     /// Returns the number of times that tasks have given a signal.
@@ -78,6 +86,9 @@ pub(super) type Durations = Vec<Histogram<u64>>;
 /// The durations of a child's operations that count for a row: each duration, and how many operations took it. A child
 /// is another process, so it cannot hand over a histogram.
 type DurationCounts = Vec<(u64, u64)>;
+
+/// A child that was started, and that returns the durations of each row.
+type Child<S> = Started<S, Result<Vec<DurationCounts>, SystemError>>;
 
 /// Returns an empty histogram of durations for each row, for a task that has done nothing yet.
 pub(super) fn no_durations(rows: &[impl AsRef<str>]) -> Durations {
@@ -97,8 +108,10 @@ pub(super) struct Task<'a, S: System> {
     files: &'a Files,
     /// `true` if the task is a child, which does the steps `child`.
     is_child: bool,
-    /// The last child, if it was not waited for.
-    child: Option<Started<S, Result<Vec<DurationCounts>, SystemError>>>,
+    /// The number of the task as a writer of pages.
+    writer: Writer,
+    /// The last child, if it was not waited for, and its number as a writer of pages.
+    child: Option<(Child<S>, Writer)>,
     /// Number of children that the task has started.
     forks: u64,
     regions: BTreeMap<String, Mapped<S>>,
@@ -140,11 +153,17 @@ impl<'a, S: System> Task<'a, S> {
         if let Some(group) = &kind.group {
             system.enter_group(Some(group))?;
         }
-        Ok(Self::with(system, load, member, files, member.stream))
+        Ok(Self::with(system, load, member, files, (member.stream, load.next_writer())))
     }
 
     /// Returns the state of a task that has done nothing, with random numbers of the stream `stream`.
-    fn with(system: &'a S, load: &'a Arc<Load>, member: &'a Member, files: &'a Files, stream: u64) -> Self {
+    fn with(
+        system: &'a S,
+        load: &'a Arc<Load>,
+        member: &'a Member,
+        files: &'a Files,
+        (stream, writer): (u64, Writer),
+    ) -> Self {
         Self {
             system,
             load,
@@ -154,6 +173,7 @@ impl<'a, S: System> Task<'a, S> {
             number: member.number,
             files,
             is_child: false,
+            writer,
             child: None,
             forks: 0,
             regions: BTreeMap::new(),
@@ -194,7 +214,7 @@ impl<'a, S: System> Task<'a, S> {
 
     /// Starts a child, unless the last one still runs. The time that the fork takes goes to the row `row`, if any.
     fn fork(&mut self, row: Option<&str>) -> Result<(), SystemError> {
-        if self.child.as_ref().is_some_and(|child| !child.has_ended()) {
+        if self.child.as_ref().is_some_and(|(child, _)| !child.has_ended()) {
             return Ok(());
         }
         self.end_child()?;
@@ -207,10 +227,11 @@ impl<'a, S: System> Task<'a, S> {
         self.forks += 1;
         let stream = self.member.stream + self.forks * CHILD_STREAM;
         let (load, member, files) = (self.load.clone(), self.member.clone(), self.files.clone());
+        let writer = load.next_writer();
         let name = format!("child of {} {}", self.name, self.number);
         let started = self.system.now();
         let child = self.system.fork_and_return(&name, &regions, move |system, regions| {
-            let mut child = Task::with(system, &load, &member, &files, stream);
+            let mut child = Task::with(system, &load, &member, &files, (stream, writer));
             let regions = copied.into_iter().zip(regions);
             child.regions = regions.map(|((name, copied), region)| (name, Mapped::of_child(region, copied))).collect();
             match child.run_child() {
@@ -219,7 +240,7 @@ impl<'a, S: System> Task<'a, S> {
                 result => result.map(|durations| durations.iter().map(counts).collect()),
             }
         })?;
-        self.child = Some(child);
+        self.child = Some((child, writer));
         let time = self.system.now().since(started);
         self.record(row, time);
         Ok(())
@@ -244,12 +265,15 @@ impl<'a, S: System> Task<'a, S> {
 
     /// Ends the last child, if there is one, and adds its durations to those of the task.
     fn end_child(&mut self) -> Result<(), SystemError> {
-        let Some(child) = self.child.take() else { return Ok(()) };
+        let Some((child, writer)) = self.child.take() else { return Ok(()) };
         if !child.has_ended() {
             child.kill(self.system);
         }
-        // A task that is told to end waits for nobody, and a child that was killed has no durations.
-        let Some(durations) = child.join_unless_killed(self.system) else { return Ok(()) };
+        // A simulated task that is told to end waits for nobody, and a child that was killed has no durations.
+        let Some(durations) = child.join_unless_killed(self.system) else {
+            self.files.values().for_each(|file| file.cut_writes_of(writer));
+            return Ok(());
+        };
         for (all, of_child) in self.durations.iter_mut().zip(durations?) {
             for (time, count) in of_child {
                 all.record_n(time, count).expect("it grows as far as need be");
@@ -472,7 +496,7 @@ impl<'a, S: System> Task<'a, S> {
             let page = self.choose(places, shared.pages, place);
             self.bytes.resize(PAGE_BYTES * places.pages.min(shared.pages - page) as usize, 0);
             let file = place.file.as_ref().expect(OPENED);
-            if let Some(time) = shared.write(self.system, file, page, &mut self.bytes)? {
+            if let Some(time) = shared.write(self.system, file, page, (self.writer, &mut self.bytes))? {
                 place.has_written = true;
                 return Ok(time);
             }
@@ -508,7 +532,7 @@ impl<'a, S: System> Task<'a, S> {
         let mapped = self.regions.get_mut(name).expect("its pages were just counted");
         let mut time = mapped.load(self.system, page, &mut self.bytes)?;
         if store_percent > 0 && self.rng.below(100) < store_percent {
-            time += mapped.store(self.system, page, &mut self.bytes)?;
+            time += mapped.store(self.system, page, (self.writer, &mut self.bytes))?;
         }
         Ok(time)
     }
@@ -528,7 +552,7 @@ impl<'a, S: System> Task<'a, S> {
         };
         if region.is_stored() {
             self.bytes.resize(PAGE_BYTES, 0);
-            mapped.store_all(self.system, &mut self.bytes)?;
+            mapped.store_all(self.system, self.writer, &mut self.bytes)?;
         }
         self.regions.insert(name.to_owned(), mapped);
         Ok(())

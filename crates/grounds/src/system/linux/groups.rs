@@ -2,8 +2,8 @@
 //!
 //! The kernel puts whole processes into groups, not threads, and all tasks of a workload are threads of one process,
 //! unless they were forked. So a task that enters a group moves all of them there. Pages that were charged before stay
-//! where they are. Therefore only one group of the machine file can have tasks of the workload that were not forked, and
-//! its `tasks` must name all of them.
+//! where they are. Therefore only one group of the machine file can have tasks of the workload that were not forked,
+//! and its `tasks` must name all of them.
 
 use crate::real_time::RECORDER;
 use catalogue::group::{Group, MAIN};
@@ -234,5 +234,10 @@ mod tests {
             assert!(told.starts_with(&format!("task `{other}` is in group `{of}`, and task `server 0` in `/server`:")));
         }
         assert!(!entered("backup"));
+        // A process of its own goes where its name says, and otherwise stays where it is.
+        groups.enter_of_process("client").unwrap();
+        assert!(!entered("") && !entered("backup"));
+        groups.enter_of_process("backup").unwrap();
+        assert!(entered("backup"));
     }
 }

@@ -1,8 +1,8 @@
 //! The ground `linux`: the kernel of this computer.
 //!
 //! Files go through the kernel's page cache. They can be read in place through a shared mapping, or mapped as a
-//! [`region`]. Anonymous memory is a private mapping; tasks are threads, and forked tasks are processes. The cgroup of the process limits memory
-//! ([`limit`]).
+//! [`region`]. Anonymous memory is a private mapping; tasks are threads, and forked tasks are processes. The cgroup of
+//! the process limits memory ([`limit`]).
 //!
 //! Counters come from the cgroup if it has them, and otherwise from the whole computer: see [`counters`].
 
@@ -18,6 +18,7 @@ use computer::{fork, sys};
 use engine::stat::Vmstat;
 use figures::usage::Faults;
 use groups::Groups;
+use kit::panics;
 use region::Region;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -25,6 +26,7 @@ use std::io;
 use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use workloads::system::contents::Kept;
@@ -163,13 +165,19 @@ impl LinuxSystem {
 }
 
 fn words(name: &str, error: &io::Error) -> SystemError {
-    SystemError(format!("file `{name}`: {error}"))
+    let hint = match error.kind() {
+        io::ErrorKind::OutOfMemory => ": the load needs more memory or swap than its cgroup allows",
+        _ => "",
+    };
+    SystemError(format!("file `{name}`: {error}{hint}"))
 }
 
 impl System for LinuxSystem {
     type File = OpenFile;
     type Region = Region;
     tasks_are_threads!();
+
+    const FORKS: bool = true;
 
     fn share_words(&self, count: usize) -> Result<SharedWords, SystemError> {
         let told = |error| SystemError(format!("cannot map {count} words: {error}"));
@@ -188,11 +196,20 @@ impl System for LinuxSystem {
         let mappings = mappings.collect::<io::Result<Vec<_>>>().map_err(told)?;
         let stop = Arc::new(Stop::of_process().map_err(told)?);
         let system = Self { shared: Arc::new(self.for_child()), stop: stop.clone() };
-        let child = fork::fork(&mappings, move |copies| {
-            let entered = system.shared.groups.as_ref().map_or(Ok(()), |groups| groups.enter_of_process(name));
-            entered.unwrap_or_else(|error| panic!("{error}"));
-            body(&system, copies.into_iter().map(Region::of_copy).collect())
-        });
+        let entered = move |system: &Self, copies: Vec<sys::Mapping>| {
+            let groups = system.shared.groups.as_ref();
+            groups.map_or(Ok(()), |groups| groups.enter_of_process(name)).unwrap_or_else(|error| panic!("{error}"));
+            body(system, copies.into_iter().map(Region::of_copy).collect())
+        };
+        let in_child = move |copies| {
+            let result = catch_unwind(AssertUnwindSafe(|| entered(&system, copies)));
+            // The message says where the panic was, which the payload does not.
+            result.unwrap_or_else(|payload| resume_unwind(Box::new(panics::message(&*payload))))
+        };
+        // SAFETY: the child has a state of its own, whose locks are free, and `System::fork` demands of `body` that it
+        // takes no other lock, starts no task and prints nothing.
+        #[allow(unsafe_code)]
+        let child = unsafe { fork::fork(&mappings, in_child) };
         Ok(Self::Task::wait_for(name, child.map_err(told)?, stop, ended))
     }
 
