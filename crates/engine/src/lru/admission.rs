@@ -115,9 +115,9 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    /// Puts on LRU lists those pages of a file that wait on this CPU for the decision on their admission. It frees none of
-    /// them: the caller is about to drop all pages of the file and to count them, and a page that was freed here would
-    /// be missing from its count.
+    /// Puts on LRU lists those pages of a file that wait on this CPU for the decision on their admission. It frees none
+    /// of them: the caller is about to drop all pages of the file and to count them, and a page that was freed here
+    /// would be missing from its count.
     pub(super) fn list_waiting(&self, file: u32) {
         if let Some(waiting) = &self.waiting {
             let mut of_file = Batch::new();
@@ -154,7 +154,8 @@ impl<M: Machine> Lru<M> {
             let waited = pages.len() as u32;
             self.machine.spend(Step::ScanPage, waited);
             let mut owners = Owners::default();
-            // While pages used once go on lists, they are counted, because one in [`AdmissionRule::probe_every`] is dropped as a probe.
+            // While pages used once go on lists, they are counted, because one in `probe_every` is
+            // dropped as a probe.
             let lists_others = self.workingset.is_missed_more(Left::UsedOnce);
             let others = pages.iter().filter(|(_, kind)| *kind == Left::UsedOnce).count() as u32;
             let mut number = lists_others.then(|| self.workingset.count_judged(Left::UsedOnce, others));

@@ -21,8 +21,8 @@ pub struct AdmissionRule {
     /// halved each time N divided by this have left memory.
     pub halved_part: u32,
     /// Even while pages of a kind go on LRU lists, one page in this many of the kind is dropped instead, as a probe.
-    /// There are two kinds: pages that are read for the first time in a while, and pages that return soon. The probes of
-    /// a kind show whether its dropped pages are missed (read again soon).
+    /// There are two kinds: pages that are read for the first time in a while, and pages that return soon. The probes
+    /// of a kind show whether its dropped pages are missed (read again soon).
     pub probe_every: u32,
     /// While pages that return soon are dropped instead of listed, one page in this many is listed nevertheless. So
     /// lists stay in use, and show whether the pages that reclaim takes from them are missed (read again soon).
@@ -51,6 +51,23 @@ impl AdmissionRule {
         waiting_part: 64,
         least_held_part: 8,
     };
+
+    /// Panics if a value has no meaning: a divisor or an interval of 0, or more waiting pages than a queue holds.
+    pub(super) fn check(&self) {
+        let Self {
+            missed_part,
+            halved_part,
+            probe_every,
+            listed_every,
+            waiting_most,
+            waiting_part,
+            least_held_part,
+            ..
+        } = *self;
+        let divisors = [missed_part, halved_part, probe_every, listed_every, waiting_part, least_held_part];
+        assert!(!divisors.contains(&0), "a divisor or an interval is 0: {self:?}");
+        assert!((1..=BATCH_MAX as u32).contains(&waiting_most), "1 to {BATCH_MAX} pages can wait: {self:?}");
+    }
 
     /// Returns the largest number of pages that may wait on each of `cpus` CPUs of a memory of `pages` pages.
     pub(super) fn waiting_max(&self, pages: u64, cpus: u64) -> u64 {

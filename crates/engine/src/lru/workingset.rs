@@ -108,9 +108,10 @@ impl Rate {
         self.chances.load(Relaxed).into()
     }
 
-    /// Returns whether the rate of this kind is higher than `percent` percent of the rate of the kind `other`. The rate is the number of missed pages divided by the chances to miss a page ([`Rate`]). If
-    /// no page of the other kind was missed, one missed page of this kind is enough, even if hardly any page of the
-    /// other kind left memory. Pages of this kind then go on LRU lists, and reclaim shows whether that was right.
+    /// Returns whether the rate of this kind is higher than `percent` percent of the rate of the kind `other`. The rate
+    /// is the number of missed pages divided by the chances to miss a page ([`Rate`]). If no page of the other kind was
+    /// missed, one missed page of this kind is enough, even if hardly any page of the other kind left memory. Pages of
+    /// this kind then go on LRU lists, and reclaim shows whether that was right.
     ///
     /// A trial with the example of docs/studies/admission.md added half a missed page to the other kind. With uniform
     /// reads of a file of 8 times memory, reclaim then had to evict 2 % of the pages read, instead of 5 % without the
@@ -178,19 +179,24 @@ pub struct Workingset {
     /// For each kind of [`Left`], the number of pages about whose admission to an LRU list was decided. Of the kind
     /// [`Left::UsedOnce`], pages are counted only while pages of this kind are missed more often than evicted pages.
     judged: [AtomicU32; Left::ALL.len()],
-    rule: AdmissionRule,
+    rule: ReadOnly,
 }
+
+/// The constants, in a cache line of their own: they never change, while all other data of the record does.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct ReadOnly(AdmissionRule);
 
 impl Workingset {
     /// Creates the record of a memory from which no page has left, with constants other than the engine's.
     pub(super) fn with_rule(rule: AdmissionRule) -> Self {
-        Self { rule, ..Self::default() }
+        Self { rule: ReadOnly(rule), ..Self::default() }
     }
 
     /// Returns the largest refault distance of a page that counts as missed. `held` is the number of pages that memory
     /// holds.
     fn missed_within(&self, held: u32) -> u32 {
-        held / self.rule.missed_part
+        held / self.rule.0.missed_part
     }
 
     /// Returns the shadow of a page that leaves memory at this moment.
@@ -212,7 +218,7 @@ impl Workingset {
             self.rates[kind as usize].chances.fetch_add(u64::from(pages) * self.lately.pages(kind), Relaxed);
         }
         let halved = self.halved.load(Relaxed);
-        if is_longer(halved, age, held / self.rule.halved_part)
+        if is_longer(halved, age, held / self.rule.0.halved_part)
             && self.halved.compare_exchange(halved, age, Relaxed, Relaxed).is_ok()
         {
             self.rates.iter().for_each(Rate::halve);
@@ -222,9 +228,9 @@ impl Workingset {
             let was_more = is_missed_more.load(Relaxed);
             // For the result to stay `true`, one missed page is enough: while a kind is listed, few of its pages are
             // dropped.
-            let least = if was_more { MISSED } else { u64::from(self.rule.few_missed) * MISSED + 1 };
+            let least = if was_more { MISSED } else { u64::from(self.rule.0.few_missed) * MISSED + 1 };
             let is_more =
-                rate.is_missed_more(evicted, self.rule.percent_as_often) && rate.missed.load(Relaxed) >= least;
+                rate.is_missed_more(evicted, self.rule.0.percent_as_often) && rate.missed.load(Relaxed) >= least;
             if was_more != is_more {
                 is_missed_more.store(is_more, Relaxed);
             }
@@ -232,7 +238,7 @@ impl Workingset {
     }
 
     /// Records the return of a page that left `shadow` in its slot when it left memory. Returns whether the page counts
-    /// as missed: whether its refault distance is at most half of the pages that memory holds.
+    /// as missed: whether its refault distance is small enough ([`AdmissionRule::missed_part`]).
     pub fn note_refault(&self, shadow: Shadow) -> bool {
         let is_missed = distance(shadow, self.age.load(Relaxed)) <= self.missed_within(self.held.load(Relaxed));
         if is_missed {

@@ -1,5 +1,5 @@
-//! A model of the lists of Highwater's own kernel for use without an engine: files that are read by system calls, on one
-//! CPU.
+//! A model of the lists of Highwater's own kernel for use without an engine: files that are read by system calls, on
+//! one CPU.
 //!
 //! A page that is read first waits in a batch of up to 64 pages, and then goes on a list or is dropped (`lru.admission
 //! = "by-refault"`, [`admission`](crate::lru::admission)). A page that was used becomes active when the scan reaches it
@@ -50,8 +50,12 @@ impl HighwaterModel {
     }
 
     /// Creates the model as [`HighwaterModel::new`] does, with other constants than the engine's.
+    ///
+    /// # Panics
+    /// When a divisor or an interval of the rule is 0, or more pages may wait than a queue holds, or none.
     #[must_use]
     pub fn with_rule(capacity: u32, rule: AdmissionRule) -> Self {
+        rule.check();
         let capacity = u64::from(capacity);
         Self {
             lists: Lists::default(),
@@ -66,8 +70,8 @@ impl HighwaterModel {
         }
     }
 
-    /// Returns the number of pages that were evicted from a list so far. All other evicted pages were dropped while they
-    /// waited for their admission to a list.
+    /// Returns the number of pages that were evicted from a list so far. All other evicted pages were dropped while
+    /// they waited for their admission to a list.
     #[must_use]
     pub const fn evicted_from_lists(&self) -> u64 {
         self.evicted_from_lists
