@@ -162,8 +162,9 @@ impl Record {
     /// When the text is no record, names a load that does not exist, or was made with a load whose values have changed
     /// since.
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
-        let mut record: Self =
-            serde_json::from_str(text).map_err(|error| format!("{file}: no record of guests: {error}"))?;
+        let mut record: Self = serde_json::from_str(text).map_err(|error| {
+            format!("{file}: no record of guests, as `highwater truth --record` writes it: {error}")
+        })?;
         for run in &mut record.runs {
             let Some(load) = suite().loads.iter().find(|load| load.name == run.load) else {
                 return Err(format!("{file}: no load is called `{}`", run.load));
@@ -591,7 +592,11 @@ mod tests {
         assert!(error.contains("r.json: the load `reads-below` is another today"), "{error}");
         other.runs[0].load = "none".into();
         assert_eq!(parse(&other), Err("r.json: no load is called `none`".into()));
-        assert!(Record::parse("r.json", "{").unwrap_err().starts_with("r.json: no record of guests: EOF"));
+        assert!(
+            Record::parse("r.json", "{")
+                .unwrap_err()
+                .starts_with("r.json: no record of guests, as `highwater truth --record` writes it: EOF")
+        );
     }
 
     #[test]

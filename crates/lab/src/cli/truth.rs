@@ -89,15 +89,20 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let mut notes: Vec<String> = results.iter().flat_map(|(_, results)| results.table.notes.clone()).collect();
     if let Some(record) = &recorded {
         notes.extend(record.notes.clone());
-        notes.extend(
-            named(&arguments.loads)?
-                .iter()
-                .filter(|load| !record.has(load))
-                .map(|load| format!("load `{}` is not in the record: `--kernel-image` runs it in a guest", load.name)),
-        );
+        let asked = named(&arguments.loads)?;
+        let missing: Vec<&str> = asked.iter().filter(|load| !record.has(load)).map(|load| load.name.as_str()).collect();
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            notes.push(format!(
+                "loads that are not in the record, and that `--kernel-image` runs in a guest: {missing}"
+            ));
+        }
     }
     notes.sort_unstable();
     notes.dedup();
+    if arguments.seeds.runs == 1 {
+        notes.push("one seed of the simulator: `--runs 5` shows how far chance moves its counters".to_owned());
+    }
     let of_load = |(load, (_, results)): (&&Load, &(&Plan, plan::Results))| -> Vec<Option<Counted>> {
         let guests: Vec<Recorded> = match &recorded {
             Some(record) => record.runs.iter().filter(|run| run.load == load.name).cloned().collect(),
@@ -185,7 +190,12 @@ fn plans_beside<'a>(arguments: &Arguments, record: &Record, loads: &[&'a Load]) 
         }
     }
     match plans.is_empty() {
-        true => Err(End::Usage("the record has none of these loads with these kernel files".to_owned())),
+        true => {
+            let has = |run: &Recorded| format!("{} with {}", run.load, run.kernel);
+            let has: Vec<String> = each_once(&record.runs.iter().map(has).collect::<Vec<_>>());
+            let has = has.join(", ");
+            Err(End::Usage(format!("the record has none of these loads with these kernel files: it has {has}")))
+        }
         false => Ok(plans),
     }
 }
