@@ -40,9 +40,14 @@ const STEPS: [(&str, Step); 18] = [
     ("readme", || well(readme::splice(&root(), true))),
 ];
 
-/// Steps that take hours. They run only if they are named on the command line, as CI does every night.
-const NIGHTLY: [(&str, Step); 2] =
-    [("scales", || well(scales::check(&root()))), ("truth", || well(truth::write(&root(), true)))];
+/// Steps that take minutes to hours. They run only if they are named on the command line, as CI does every night.
+const NIGHTLY: [(&str, Step); 3] = [
+    ("scales", || well(scales::check(&root()))),
+    ("truth", || well(truth::write(&root(), true))),
+    ("verdicts", || {
+        well(cargo(&["test", "--package", "highwater-lab", "--test", "verdicts", "--", "--ignored", "--nocapture"]))
+    }),
+];
 
 fn well(outcome: Outcome) -> Result<Ended, String> {
     outcome.map(|()| Ended::Well)

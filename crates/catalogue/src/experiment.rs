@@ -42,6 +42,8 @@ pub struct Experiment {
     pub main_row: Option<String>,
     /// File and line of the key `main_row`.
     pub main_row_place: Option<Place>,
+    /// The places of the values `machine`, `workload` and `kernels` in the file.
+    pub name_places: NamePlaces,
     /// The rows that a comparison prints by default in addition to the main row. Each text is a part of a row's name,
     /// as for `--rows`.
     pub main_rows: Vec<String>,
@@ -229,6 +231,9 @@ impl Experiment {
             Ok(scale) => scale,
             Err(message) => return Err(Error::at(place_of("smoke_scale"), format!("`smoke_scale`: {message}"))),
         };
+        let [machine_place, workload_place, kernels_place] =
+            ["machine", "workload", "kernels"].map(|key| place_of(key).clone());
+        let name_places = NamePlaces { machine: machine_place, workload: workload_place, kernels: kernels_place };
         let main_row_place = main_row.as_ref().map(|_| place_of("main_row").clone());
         let main_rows_place = node.get("main_rows").map(|node| node.place.clone());
         let published = published.map(|(file, text)| Published::parse(file, text)).transpose()?;
@@ -249,6 +254,7 @@ impl Experiment {
             variant_rows,
             main_row,
             main_row_place,
+            name_places,
             main_rows,
             main_rows_place,
             cpu_s,
@@ -276,6 +282,18 @@ fn groups_of(list: Node) -> Result<Vec<Node>, Error> {
         }
         _ => Err(Error::at(&list.place, "expected control groups, each as a section [[group]]")),
     }
+}
+
+/// The places in an experiment's file at which other files and the workload are named, for messages if there is none of
+/// this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamePlaces {
+    /// The place of `machine`.
+    pub machine: Place,
+    /// The place of `workload`.
+    pub workload: Place,
+    /// The place of `kernels`.
+    pub kernels: Place,
 }
 
 /// Published figures, transcribed digit for digit.

@@ -120,7 +120,9 @@ fn tags_first(node: &mut Node) {
 fn in_section<T: DeserializeOwned>(name: &str, node: &Node) -> Result<T, Error> {
     node.read().map_err(|error| {
         let message = with_key(name, node, &error);
-        Error { message: format!("in [{name}]: {message}"), ..error }
+        // Groups are a list of sections.
+        let section = if name == "group" { "[[group]]".to_owned() } else { format!("[{name}]") };
+        Error { message: format!("in {section}: {message}"), ..error }
     })
 }
 

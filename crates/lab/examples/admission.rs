@@ -104,8 +104,8 @@ fn read(text: &str, admission: &str) -> Result<Found, Box<dyn Error>> {
     })
 }
 
-/// The patterns of reads for which [`curves`] makes a panel with lines over the amount of data: a title, and the pattern
-/// up to its number of pages.
+/// The patterns of reads for which [`curves`] makes a panel with lines over the amount of data: a title, and the
+/// pattern up to its number of pages.
 const CURVES: [(&str, &str); 3] = [
     ("Read round and round", "loop:pages="),
     ("Read at random, all alike", "uniform:pages="),

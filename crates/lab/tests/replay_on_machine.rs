@@ -114,6 +114,9 @@ fn what_if_has_a_line_for_each_combination_and_draws_a_picture() {
     assert!(rows.iter().all(|row| figure(row, "pages_read") >= 4096.0), "{found}");
     let picture = fs::read_to_string(desk.path("p.svg")).unwrap();
     assert!(picture.contains("6.1-mglru read_ahead_kb=16") && picture.contains("memory, MiB"));
+    let (text, _) = desk.ends(0, "replay load.hwtrace --what-if swappiness=10,60 memory=8M --runs 2");
+    assert!(text.contains("swappiness=10 and swappiness=60 make no difference to this load."), "{text}");
+    assert!(text.contains("The figures are medians of 2 seeds."), "{text}");
     let (_, said) = desk.ends(2, "replay load.hwtrace --what-if swapiness=10 memory=8M");
     assert!(said.contains("--what-if swapiness: unknown key: did you mean `swappiness`?"), "{said}");
     let (_, said) = desk.ends(2, "replay load.hwtrace --what-if swappiness=10");

@@ -239,7 +239,13 @@ impl Plan {
         sets::check_owners(request, &experiment, &plain[0], workload)?;
         let of_kernels = request.set.iter().filter(|set| set.is_of_kernel());
         let words = of_kernels.fold(words.iter().chain(&request.more_kernels).cloned().collect(), with_each);
-        let kernels = find::kernels(words.iter().map(String::as_str))?;
+        let kernels = find::kernels(words.iter().map(String::as_str)).map_err(|error| {
+            let is_own = |name: &String| error.message.contains(&format!("`{name}`"));
+            match request.kernels.is_empty() && error.place.is_none() && experiment.kernels.iter().any(is_own) {
+                true => Error::at(&experiment.name_places.kernels, error.message),
+                false => error,
+            }
+        })?;
         let named = |(kernel, word): (Kernel, String)| {
             let refused = |error: Error| Error { message: format!("kernel `{word}`: {}", error.message), ..error };
             kernel.choices.check().map_err(refused)?;
@@ -570,10 +576,7 @@ fn check_generations(named: &NamedKernel) -> Result<(), Error> {
 fn no_workload(experiment: &Experiment) -> Error {
     let names: Vec<&str> = grounds::all().iter().map(|workload| workload.name()).collect();
     let hint = placed::one_of(&experiment.workload, &names);
-    Error {
-        place: None,
-        message: format!("{}: no workload is called `{}`{hint}", experiment.file, experiment.workload),
-    }
+    Error::at(&experiment.name_places.workload, format!("no workload is called `{}`{hint}", experiment.workload))
 }
 
 #[cfg(test)]

@@ -300,15 +300,16 @@ fn is_of_node(signs: &Signs) -> bool {
     rules::is_kswapd_idle(signs) && !is_at_limit(signs)
 }
 
-/// Returns the suggested value of `vm.nr_hugepages`: as many huge pages as shared memory needs beside those that the pool
-/// has, if shared memory is the reason for large page tables.
+/// Returns the suggested value of `vm.nr_hugepages`: as many huge pages as shared memory needs beside those of the pool
+/// that are used or reserved, if shared memory is the reason for large page tables.
 fn huge_pages(signs: &Signs) -> Option<String> {
     let Some(now) =
         signs.usage.as_ref().map(|usage| &usage.last).filter(|_| rules::memory_use::sharers(signs).is_some())
     else {
         return Some("what many processes share, in huge pages".to_owned());
     };
-    let pages = now.shmem? + now.huge_pool.unwrap_or(0.0);
+    let unused = (now.huge_free.unwrap_or(0.0) - now.huge_reserved.unwrap_or(0.0)).max(0.0);
+    let pages = now.shmem? + (now.huge_pool.unwrap_or(0.0) - unused).max(0.0);
     let size = PAGEBLOCK_ORDER.pages() as f64;
     Some(format!(
         "{:.0} (huge pages of {:.0} MiB for the shared memory of now)",

@@ -587,7 +587,9 @@ pub fn of_report(report: &Report) -> Option<MemoryUse> {
     let managed: u64 = report.zones.iter().map(|zone| zone.kib("managed")).sum();
     let ram =
         report.pages.get("RAM").map(|pages| pages.saturating_sub(report.pages.get("reserved").copied().unwrap_or(0)));
-    let total = if managed > 0 { Some(managed as f64 / PAGE_KIB) } else { ram.map(|pages| pages as f64 * scale) };
+    let (managed, ram) = ((managed > 0).then_some(managed as f64 / PAGE_KIB), ram.map(|pages| pages as f64 * scale));
+    // If the beginning of the report is missing, some zones may be, too.
+    let total = if report.is_cut { [managed, ram].into_iter().flatten().reduce(f64::max) } else { managed.or(ram) };
     let of_zones = |name: &str| report.zones.iter().map(|zone| zone.kib(name)).sum::<u64>() as f64 / PAGE_KIB;
     let stacks =
         report.node_kib.get("kernel_stack").map_or_else(|| of_zones("kernel_stack"), |kib| *kib as f64 / PAGE_KIB);
@@ -604,7 +606,8 @@ pub fn of_report(report: &Report) -> Option<MemoryUse> {
     };
     let mut usage = MemoryUse {
         total,
-        free: Some(of("free")?),
+        // A report whose beginning is missing has the free memory of zones alone.
+        free: Some(of("free").or_else(|| managed.filter(|_| report.is_cut).map(|_| of_zones("free")))?),
         cached: files.map(|files| files + shmem.unwrap_or(0.0)),
         active_anon: of("active_anon"),
         inactive_anon: of("inactive_anon"),
@@ -987,5 +990,15 @@ mod tests {
         assert_eq!(causes(&signs), ["killed", "unused-huge-pages"]);
         let usage = signs.usage.unwrap();
         assert_eq!((usage.last.kernel_stack, usage.last.huge_free), (Some(1404.0), Some(524_288.0)));
+    }
+
+    #[test]
+    fn a_report_whose_beginning_is_missing_tells_of_huge_pages_that_lie_unused() {
+        let text = recordings::kernel_log::samples::GLOBAL_6_1;
+        // The zones, the pools of huge pages and the killed process are left.
+        let first = text.lines().position(|line| line.contains("Normal free:")).unwrap();
+        let cut: String = text.lines().skip(first).flat_map(|line| [line, "\n"]).collect();
+        let signs = looks(vec![Told::Log(recordings::kernel_log::read(&cut))]).signs(None);
+        assert_eq!(causes(&signs), ["killed", "unused-huge-pages"]);
     }
 }

@@ -73,7 +73,11 @@ impl Setup {
         });
         let setup = |(machine_word, experiment_word, set): (String, String, BTreeMap<String, String>)| {
             let machine = find::machine_with(&machine_word, &experiment.groups).map_err(|error| {
-                of_group(error, &request.groups).unwrap_or_else(|error| of_set(error, OF_MACHINE, &set))
+                // A name that the experiment's file has wrong is wrong there.
+                match (&request.machine, find::machine(&experiment.machine)) {
+                    (None, Err(Error { place: None, message })) => Error::at(&experiment.name_places.machine, message),
+                    _ => of_group(error, &request.groups).unwrap_or_else(|error| of_set(error, OF_MACHINE, &set)),
+                }
             })?;
             let params = find::experiment(&experiment_word).map_err(|error| of_set(error, OF_PARAMS, &set))?.params;
             Ok(Self { machine: Arc::new(machine), machine_word, params, experiment_word, set })

@@ -38,6 +38,9 @@ pub struct Arguments {
 /// Makes a trace of invented requests, and writes it to a file.
 pub fn run(arguments: &Arguments) -> Result<(), End> {
     let Arguments { patterns, requests, seed, rate, objects, output } = arguments;
+    if *requests == 0 {
+        return Err(End::Usage("--requests 0: expected at least 1".to_owned()));
+    }
     let kind = if objects.is_some() { Kind::Objects } else { Kind::Ranges };
     let object_bytes = objects.unwrap_or((1, 1));
     let settings = Settings { requests: *requests, seed: *seed, rate: *rate, kind, object_bytes };

@@ -160,7 +160,8 @@ fn described(all: &[&Eviction]) -> String {
             format!("it was restarted {times} time{s} in all")
         });
         let parts: Vec<String> = [limit, restarts].into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| format!(" Of {}: {}.", it.whom, parts.join(", ")))
+        let whom = if it.whom.is_empty() { "this container" } else { &*it.whom };
+        (!parts.is_empty()).then(|| format!(" Of {whom}: {}.", parts.join(", ")))
     };
     all.iter().filter_map(|it| one(&it)).take(NAMES_MAX).collect()
 }

@@ -263,6 +263,12 @@ fn available(now: &MemoryUse, total: f64) -> Option<f64> {
     now.available.or_else(|| Some(now.free? + now.files()?)).map(|pages| percent(pages, total))
 }
 
+/// Returns the available share of memory, percent, if it is known and large enough that no lack of memory is an illness.
+pub(super) fn enough_available(signs: &Signs) -> Option<f64> {
+    let now = &*signs.usage.as_ref()?.last;
+    available(now, now.total?).filter(|share| *share >= SCARCE_MAX)
+}
+
 /// Returns whether the input shows the sizes of slab caches or processes, but not the size of memory.
 pub fn is_alone(signs: &Signs) -> bool {
     let is_told = !signs.slabs.is_empty() || !signs.processes.is_empty();
@@ -465,6 +471,20 @@ Hugetlb:               0 kB
         let finding = short(&signs).unwrap().unwrap();
         assert_eq!((finding.weight, finding.figures.len()), (Weight::Notice, 2), "{finding:?}");
         assert!(finding.sentence.ends_with("tells nothing of swap."), "{}", finding.sentence);
+    }
+
+    #[test]
+    fn full_swap_is_no_illness_while_memory_is_available_and_nothing_moves() {
+        let weight = |signs: &Signs| crate::doctor::rules::swap::swap_full(signs).unwrap().map(|it| it.weight);
+        let mut signs = with(&[("SwapFree", 0)]);
+        assert_eq!(weight(&signs), Some(Weight::Illness), "how much moves is not known");
+        (signs.swapped_in, signs.swapped_out) = (Some(0.1), Some(0.0));
+        assert_eq!(weight(&signs), Some(Weight::Notice));
+        signs.swapped_out = Some(1000.0);
+        assert_eq!(weight(&signs), Some(Weight::Illness));
+        let mut scarce = with(&[("SwapFree", 0), ("MemAvailable", 800_000)]);
+        (scarce.swapped_in, scarce.swapped_out) = (Some(0.0), Some(0.0));
+        assert_eq!(weight(&scarce), Some(Weight::Illness));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Rules about anonymous memory and swap.
 
 use super::{
-    FREE_MUCH, RATE_MIN, SWAP_BACK_MIN, SWAP_FREE_MIN, SWAP_LEAVES_MIN, Said, figure, if_known, ill, mib, pages,
-    percent,
+    FREE_MUCH, RATE_MIN, SWAP_BACK_MIN, SWAP_FREE_MIN, SWAP_LEAVES_MIN, Said, figure, if_known, ill, memory_use, mib,
+    pages, percent,
 };
 use crate::doctor::signs::{Signs, need};
 use crate::doctor::{Evidence, Finding, Weight};
@@ -290,11 +290,24 @@ pub(super) fn swap_full(signs: &Signs) -> Said {
     if all <= 0.0 || percent(free, all) >= SWAP_FREE_MIN {
         return Ok(None);
     }
-    let figures = vec![figure("swap", all, "pages"), figure("free", free, "pages")];
-    let sentence = format!(
-        "Swap is full: {:.1} % of it is free. What anonymous memory is left can only grow at the cost of files, until processes are \
-         killed.",
-        percent(free, all)
+    let mut figures = vec![figure("swap", all, "pages"), figure("free", free, "pages")];
+    let rule = format!(
+        "less than {SWAP_FREE_MIN} % of swap is free; a notice where memory is available as for other uses of memory, and less than \
+         {RATE_MIN:.0} pages/s move to swap or back"
     );
-    Ok(ill("swap-full", sentence, figures, format!("less than {SWAP_FREE_MIN} % of swap is free")))
+    let free = percent(free, all);
+    let is_still = signs.swapped_in.zip(signs.swapped_out).is_some_and(|(come, left)| come.max(left) < RATE_MIN);
+    if let Some(available) = memory_use::enough_available(signs).filter(|_| is_still) {
+        figures.push(figure("available", available, "% of memory"));
+        let sentence = format!(
+            "Swap is full: {free:.1} % of it is free. But {available:.0} % of memory is available, and hardly a page moves to swap or \
+             back: it holds what was swapped out earlier and is not used."
+        );
+        return Ok(Some(Finding { weight: Weight::Notice, ..Finding::new("swap-full", sentence, figures, rule) }));
+    }
+    let sentence = format!(
+        "Swap is full: {free:.1} % of it is free. What anonymous memory is left can only grow at the cost of files, until processes are \
+         killed."
+    );
+    Ok(ill("swap-full", sentence, figures, rule))
 }

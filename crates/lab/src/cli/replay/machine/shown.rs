@@ -2,6 +2,7 @@
 
 use super::asked::{Asked, READ_AHEAD, size_name};
 use super::lines::{Case, FIGURES, Line, Lines, READ, REFAULTS};
+use crate::cli::options::each_once;
 use crate::cli::replay::Format;
 use crate::cli::replay::shown::grouped;
 use crate::cli::with_command;
@@ -77,7 +78,28 @@ impl Shown<'_> {
                 cliffs.join(" and ")
             );
         }
-        text + &self.comparison(case)
+        text + &self.comparison(case) + &self.unfelt() + &self.seeds()
+    }
+
+    /// Says which values change no figure of any kernel.
+    fn unfelt(&self) -> String {
+        let figures = |case: &Case| case.lines.iter().map(|line| line.figures).collect::<Vec<_>>();
+        let cases = &self.lines.cases;
+        let is_felt =
+            |case: &Case| cases.iter().any(|other| other.kernel == case.kernel && figures(other) != figures(case));
+        let values = each_once(&cases.iter().map(|case| case.values.as_str()).collect::<Vec<_>>());
+        if values.len() < 2 || cases.iter().any(is_felt) {
+            return String::new();
+        }
+        format!(" {} make no difference to this load.", values.join(" and "))
+    }
+
+    /// Says of how many seeds the figures are, if of several.
+    fn seeds(&self) -> String {
+        match self.asked.request.runs {
+            0 | 1 => String::new(),
+            runs => format!(" The figures are medians of {runs} seeds."),
+        }
     }
 
     fn answer_of_one(&self, case: &Case, line: &Line) -> String {
