@@ -115,6 +115,7 @@ fn what_if_has_a_line_for_each_combination_and_draws_a_picture() {
     let picture = fs::read_to_string(desk.path("p.svg")).unwrap();
     assert!(picture.contains("6.1-mglru read_ahead_kb=16") && picture.contains("memory, MiB"));
     let (text, _) = desk.ends(0, "replay load.hwtrace --what-if swappiness=10,60 memory=8M --runs 2");
+    let text = text.replace('\n', " ");
     assert!(text.contains("swappiness=10 and swappiness=60 make no difference to this load."), "{text}");
     assert!(text.contains("The figures are medians of 2 seeds."), "{text}");
     let (_, said) = desk.ends(2, "replay load.hwtrace --what-if swapiness=10 memory=8M");
