@@ -339,7 +339,7 @@ impl FileIndex {
     /// Removes the shadows from a range of slots. Pages that come into these slots later count as new pages.
     pub fn forget_shadows(&self, slots: Range<u32>) {
         let slots = slots.start as usize..slots.end.min(self.end()) as usize;
-        for slot in self.used.within(slots).flatten().filter_map(|at| self.slots.get(at)) {
+        for slot in self.used.within(slots).flat_map(|part| self.slots.pieces(part)).flat_map(|(_, slots)| slots) {
             let stored = slot.load(Ordering::Relaxed);
             if shadow_of(stored).is_some() {
                 let _ = slot.compare_exchange(stored, 0, Ordering::AcqRel, Ordering::Relaxed);
@@ -432,9 +432,13 @@ impl FileIndex {
     /// Reads no slot after the range.
     #[must_use]
     pub fn first_present(&self, pages: Range<u32>) -> Option<(u32, FrameNumber)> {
-        let present = |i: usize| self.get(i as u32).map(|frame| (i as u32, frame));
         let end = pages.end.min(self.end());
-        self.used.within(pages.start as usize..end as usize).find_map(|mut part| part.find_map(present))
+        let parts = self.used.within(pages.start as usize..end as usize);
+        parts.flat_map(|part| self.slots.pieces(part)).find_map(|(first, slots)| {
+            // The loads are ordered as in `find`.
+            let present = |(at, slot): (usize, &AtomicU32)| Some((at as u32, frame_of(slot.load(Ordering::SeqCst))?));
+            (first..).zip(slots).find_map(present)
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr;
+use std::slice;
 use std::sync::atomic::AtomicPtr;
 
 /// Number of elements of the shortest head (first segment) of an array.
@@ -126,6 +127,27 @@ impl<T: Element> Segments<T> {
         let first = self.segments.get(segment)?.load(Ordering::SeqCst);
         // SAFETY: the segment was made, and the index is one of its range. It lives as long as `self`.
         (!first.is_null()).then(|| unsafe { &*first.add(index - self.range_of(segment).start) })
+    }
+
+    /// Returns the elements with indexes in `range` whose segments were made: one slice for each segment, and the index of
+    /// its first element.
+    pub fn pieces(&self, range: Range<usize>) -> impl Iterator<Item = (usize, &[T])> {
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            while at < range.end {
+                let (start, end) = (at, self.end_of_segment(at).min(range.end));
+                at = end;
+                let segment = if start < self.head { 0 } else { self.segment_of(start) };
+                let first = self.segments.get(segment)?.load(Ordering::SeqCst);
+                if !first.is_null() {
+                    let skipped = start - self.range_of(segment).start;
+                    // SAFETY: the segment was made, all indexes from `start` to `end` lie in it, and it lives as long as
+                    // `self`. Its elements are only shared.
+                    return Some((start, unsafe { slice::from_raw_parts(first.add(skipped), end - start) }));
+                }
+            }
+            None
+        })
     }
 
     /// Returns the element at an index. If the element's segment does not exist yet, makes the segment, filled with
@@ -283,5 +305,24 @@ mod tests {
         );
         assert_eq!(Segments::<AtomicU64>::with_head(usize::MAX).head, HEAD_MAX);
         assert!([1 << 32, 1 << 40, usize::MAX].iter().all(|index| shortest.get(*index).is_none()));
+    }
+
+    #[test]
+    fn pieces_are_the_elements_of_segments_that_were_made() {
+        let array = Segments::<AtomicU64>::with_head(8);
+        for index in [3, 70, 5000] {
+            array.get_or_make(index).store(index as u64, Ordering::Relaxed);
+        }
+        let pieces = |range: Range<usize>| {
+            array.pieces(range).map(|(first, elements)| first..first + elements.len()).collect::<Vec<_>>()
+        };
+        // The segments of 8 to 64, 128 to 4096 and from 8192 on were not made.
+        assert_eq!(pieces(0..usize::MAX), [0..8, 64..128, 4096..8192]);
+        assert_eq!(pieces(2..5), [2..5]);
+        assert_eq!(pieces(7..66), [7..8, 64..66]);
+        assert_eq!((pieces(8..64), pieces(5..5)), (vec![], vec![]));
+        let found = array.pieces(0..10_000).flat_map(|(first, elements)| (first..).zip(elements));
+        let found = found.filter(|(_, element)| element.load(Ordering::Relaxed) > 0).map(|(index, _)| index);
+        assert_eq!(found.collect::<Vec<_>>(), [3, 70, 5000]);
     }
 }
