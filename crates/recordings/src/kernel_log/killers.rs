@@ -170,7 +170,8 @@ impl Killers {
         found: &dyn Fn(Killer, &str, Option<&str>) -> Eviction,
     ) -> bool {
         let is_open = |it: &&mut Eviction| it.by == Killer::Kubelet && it.whom.is_empty();
-        if text.contains(" to reclaim") && text.contains("viction manager: ") {
+        let is_event = text.contains("EvictionThresholdMet") && text.contains("Attempting to reclaim");
+        if is_event || text.contains(" to reclaim") && text.contains("viction manager: ") {
             self.is_for_memory = FOR_MEMORY.iter().any(|part| text.contains(part));
             if self.is_for_memory && evictions.last_mut().filter(is_open).is_none() {
                 evictions.push(found(Killer::Kubelet, "", None));
@@ -351,6 +352,12 @@ mod tests {
     fn a_kill_on_the_whole_node_is_told_once_in_each_form() {
         let event =
             "Warning  SystemOOM  3m   kubelet, node-1  System OOM encountered, victim process: java, pid: 4711\n";
+        // Events of `kubectl describe node`.
+        assert_eq!(
+            told("Warning  EvictionThresholdMet  3m  kubelet  Attempting to reclaim memory\n"),
+            [(Killer::Kubelet, String::new(), None, None)]
+        );
+        assert_eq!(told("Warning  EvictionThresholdMet  3m  kubelet  Attempting to reclaim ephemeral-storage\n"), []);
         let why = Some("the whole node was out of memory".to_owned());
         for text in [
             "I0926 12:00:00.000000    1000 oom_watcher_linux.go:79] \"Got sys oom event\" event=\"&{Pid:4711 ProcessName:java TimeOfDeath:2023-09-26}\"\n",

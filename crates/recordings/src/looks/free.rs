@@ -152,6 +152,8 @@ fn columns(line: &str) -> Option<Vec<Column>> {
         // With `-w`, buffers and cache have separate columns.
         (7, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers, Cache, Available]),
         (6, Some(4)) => Some(vec![Total, Used, Free, Shared, BuffersAndCache, Available]),
+        // A mail program has put the last word on a line of its own.
+        (5, Some(4)) => Some(vec![Total, Used, Free, Shared, BuffersAndCache]),
         (6, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers, Cache]),
         // The heading of busybox before 1.29.
         (5, None) if is_english => Some(vec![Total, Used, Free, Shared, Buffers]),
@@ -161,6 +163,9 @@ fn columns(line: &str) -> Option<Vec<Column>> {
 
 impl Look for Free {
     fn take(&mut self, line: &str) -> Took {
+        if self.take_wrapped(line.trim()) {
+            return Took::Yes;
+        }
         if let Some(columns) = columns(line) {
             if !self.columns.is_empty() {
                 return Took::Next;
@@ -178,6 +183,7 @@ impl Look for Free {
             ("Low" | "High" | "Total" | "Comm", _) => return Took::Yes,
             (name, 2) if name.starts_with("-/+") => &mut self.without_cache,
             (_, n) if n == self.columns.len() && self.memory.is_empty() => &mut self.memory,
+            (_, 5) if self.columns.last() == Some(&Column::Available) && self.memory.is_empty() => &mut self.memory,
             (_, 3) if self.swap.is_empty() => &mut self.swap,
             // The line of totals that `-t` adds, in another language.
             (_, 3) if !self.memory.is_empty() => return Took::Yes,
@@ -189,6 +195,23 @@ impl Look for Free {
 }
 
 impl Free {
+    /// Takes a line with the word or the number that a mail program has wrapped: the heading of the last column, or the
+    /// last size of the line about memory. Returns whether it is such a line.
+    fn take_wrapped(&mut self, line: &str) -> bool {
+        let is_one = !line.is_empty() && !line.contains(char::is_whitespace);
+        let is_word = line.chars().all(char::is_alphabetic);
+        if is_one && is_word && self.memory.is_empty() && self.columns.last() == Some(&Column::BuffersAndCache) {
+            self.columns.push(Column::Available);
+            return true;
+        }
+        let lacks_one = self.swap.is_empty() && self.memory.len() == 5 && self.columns.len() == 6;
+        let is_taken = is_one && lacks_one && size_kib(line, 1.0).is_some();
+        if is_taken {
+            self.memory.push(Size(line.to_owned()));
+        }
+        is_taken
+    }
+
     /// Returns those sizes in the output of `free` that have no unit, as they were printed.
     #[must_use]
     pub fn bare_numbers(&self) -> Vec<f64> {
@@ -265,6 +288,18 @@ Swap:        8191996     8191996           0
                    Mem:      16266448   16085940     180508     412604      73596    3000000\n\
                    -/+ buffers/cache:   13012344    3254104\nSwap:      8191996    8191996          0\n";
         assert_eq!(sizes(old), (Some(Unit::Kib), Sizes { available: None, ..expected }));
+    }
+
+    #[test]
+    fn lines_that_a_mail_program_has_wrapped_are_read() {
+        let wrapped = KIB.replace("   available", "\navailable").replace("     2575468", "\n   2575468");
+        assert_eq!(wrapped.lines().count(), 5);
+        assert_eq!(sizes(&wrapped), sizes(KIB));
+        let only_heading = KIB.replace("   available", "\navailable");
+        assert_eq!(sizes(&only_heading), sizes(KIB));
+        // Without its last number, the rest of the line is read.
+        let cut = KIB.replace("     2575468", "");
+        assert_eq!(sizes(&cut).1, Sizes { available: None, ..sizes(KIB).1 });
     }
 
     #[test]
