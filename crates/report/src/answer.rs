@@ -50,11 +50,7 @@ impl<'t> Answer<'t> {
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let Self { table, row, names } = self;
-        let direction = match row.better {
-            Better::Higher => "; more is better",
-            Better::Lower => "; less is better",
-            Better::Neutral => "",
-        };
+        let direction = direction(row.better);
         let figure = self.figure();
         let [name] = names.as_slice() else {
             let first = format!("{}: {} by {figure}{direction}.", text::title(table), self.what());
@@ -158,7 +154,7 @@ impl<'t> Answer<'t> {
             return format!("{name} has {own}{why}");
         };
         let beside = if has_base { format!(" beside {} of {base}", row.format.show(from)) } else { String::new() };
-        let change = self.change(from, median);
+        let change = change(row, from, median);
         let interval = self.interval(from, &it).map_or_else(String::new, |interval| format!(" ({interval})"));
         match it.verdict {
             Verdict::NotToldApart if it.is_known() => {
@@ -205,39 +201,16 @@ impl<'t> Answer<'t> {
         clauses
     }
 
-    /// Returns the change from `from` to `to` in words: `110.9 % more`, `3.2 points less`, `the same`. If `from` is 0,
-    /// the change is in the row's unit.
-    fn change(&self, from: f64, to: f64) -> String {
-        let [from, to] = [from, to].map(|value| self.row.format.as_shown(value));
-        let by = (to - from).abs();
-        let word = if to > from { "more" } else { "less" };
-        match self.scale(from) {
-            _ if from == to => "the same".into(),
-            Some((factor, unit)) => format!("{}{unit} {word}", rounded(by * factor)),
-            None => format!("{}{} {word}", self.row.format.show(by), spaced(&self.row.unit)),
-        }
-    }
-
     /// Returns the confidence interval of a change in words; none if the interval is not known.
     fn interval(&self, from: f64, it: &Comparison) -> Option<String> {
         let coverage = percent(it.shift.coverage?);
-        let (factor, unit) = self.scale(from).unwrap_or((1.0, ""));
+        let (factor, unit) = scale(self.row, from).unwrap_or((1.0, ""));
         let ends = [it.shift.low, it.shift.high].map(|end| {
             let shown =
                 if factor == 1.0 && unit.is_empty() { self.row.format.show(end) } else { rounded(end * factor) };
             if end > 0.0 && !shown.starts_with('+') { format!("+{shown}") } else { shown }
         });
         Some(format!("{coverage} interval {} to {}{unit}", ends[0], ends[1]))
-    }
-
-    /// Returns a factor and a unit. A difference to the figure `from`, multiplied by the factor, is in this unit:
-    /// percent of `from`, or points. Returns none if the unit would be percent and `from` is 0, since no percentage of
-    /// 0 can be stated.
-    fn scale(&self, from: f64) -> Option<(f64, &'static str)> {
-        if PercentRule::default().of(self.row.format, &self.row.unit) == PercentRule::Points {
-            return Some((1.0, " points"));
-        }
-        (from != 0.0 && from.is_finite()).then(|| (100.0 / from.abs(), "%"))
     }
 
     /// Returns at most `most` of the main rows, in the order of the table. The first main row, which the answer is
@@ -346,6 +319,87 @@ fn basis(it: &Comparison) -> String {
     format!("{}{more}", it.basis_words())
 }
 
+/// Returns the change from `from` to `to`, two figures of `row`, in words: `110.9 % more`, `3.2 points less`, `the same`.
+/// If `from` is 0, the change is in the row's unit.
+fn change(row: &TableRow, from: f64, to: f64) -> String {
+    let [from, to] = [from, to].map(|value| row.format.as_shown(value));
+    let by = (to - from).abs();
+    let word = if to > from { "more" } else { "less" };
+    match scale(row, from) {
+        _ if from == to => "the same".into(),
+        Some((factor, unit)) => format!("{}{unit} {word}", rounded(by * factor)),
+        None => format!("{}{} {word}", row.format.show(by), spaced(&row.unit)),
+    }
+}
+
+/// Returns a factor and a unit. A difference to the figure `from` of `row`, multiplied by the factor, is in this unit:
+/// percent of `from`, or points. Returns none if the unit would be percent and `from` is 0, since no percentage of 0
+/// can be stated.
+fn scale(row: &TableRow, from: f64) -> Option<(f64, &'static str)> {
+    if PercentRule::default().of(row.format, &row.unit) == PercentRule::Points {
+        return Some((1.0, " points"));
+    }
+    (from != 0.0 && from.is_finite()).then(|| (100.0 / from.abs(), "%"))
+}
+
+/// Returns the direction in which figures are better, as the end of a sentence.
+const fn direction(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "; more is better",
+        Better::Lower => "; less is better",
+        Better::Neutral => "",
+    }
+}
+
+/// Returns what a table of variants says of its first figure, in sentences: how the other columns compare with the first
+/// in the experiment as it is, and between which ends this difference lies with the variants. Returns nothing if the
+/// table has one column or more than four, or no variant.
+///
+/// The first block of such a table has a line for the experiment as it is, and then one for each variant. The name of a
+/// line is that of the block, `: ` and the name of the variant.
+#[must_use]
+pub fn of_variants(table: &Table) -> Vec<String> {
+    let names = Heads::names(&table.columns);
+    let Some((group, [plain, variants @ ..])) = table.blocks().next() else { return Vec::new() };
+    if !(2..=NAMED_MAX).contains(&names.len()) || variants.is_empty() {
+        return Vec::new();
+    }
+    let unit = if plain.unit.is_empty() { String::new() } else { format!(" ({})", plain.unit) };
+    let first = format!(
+        "{}: {} by {group}{unit}, as it is and with {}{}.",
+        text::title(table),
+        counted(names.len(), "column"),
+        counted(variants.len(), "variant"),
+        direction(plain.better)
+    );
+    // The figures of the first column and of another one, if the line has both.
+    let both = |row: &TableRow, column: usize| row.median(0).zip(row.median(column));
+    let told = |row: &TableRow, column: usize| both(row, column).map(|(from, to)| change(row, from, to));
+    let sentence = |column: usize| -> Option<String> {
+        let plain = told(plain, column)?;
+        let by = |row: &&TableRow| both(row, column).map_or(f64::NAN, |(from, to)| (to - from) / from.abs().max(1e-9));
+        let mut known: Vec<&TableRow> = variants.iter().filter(|row| both(row, column).is_some()).collect();
+        known.sort_by(|a, b| by(a).total_cmp(&by(b)));
+        let end = |row: &TableRow| {
+            let variant = row.name.strip_prefix(&format!("{group}: ")).unwrap_or(&row.name);
+            Some(format!("{} ({variant})", told(row, column)?))
+        };
+        let range = match known[..] {
+            [] => String::new(),
+            [one] => format!(", and {} with the variant", end(one)?),
+            [least, .., most] => format!(", and from {} to {} with the variants", end(least)?, end(most)?),
+        };
+        Some(format!("Beside {}, {} has {plain} as it is{range}.", names[0], names[column]))
+    };
+    let mut sentences: Vec<String> = (1..names.len()).filter_map(sentence).collect();
+    if let Some(it) = (1..names.len()).find_map(|column| plain.compared(0, column)).filter(|it| !it.is_known()) {
+        let mut basis = basis(&it);
+        basis[..1].make_ascii_uppercase();
+        sentences.push(format!("{basis}."));
+    }
+    vec![first, sentences.join(" ")]
+}
+
 /// Returns a change rounded for reading: without decimals if it is at least 100, with two decimals if it is below 1,
 /// otherwise with one.
 fn rounded(value: f64) -> String {
@@ -426,6 +480,32 @@ mod tests {
         );
         assert!(text.contains("other is not told apart: 129.00 ops/s, 0.77% less ("), "{text}");
         assert!(text.ends_with(". 7 paired seeds."), "{text}");
+    }
+
+    #[test]
+    fn variants_tell_how_far_a_difference_reaches() {
+        // A line for the experiment as it is and one for each variant, with the figures of two columns.
+        let variants = |values: &[(&str, [f64; 2])]| {
+            let columns = |column: usize| {
+                let rows = values.iter().map(|(name, both)| Row {
+                    group: "Ops".into(),
+                    ..samples::ops(&format!("Ops: {name}"), both[column])
+                });
+                vec![rows.collect::<Vec<_>>()]
+            };
+            Table::of_runs(samples::head(&["old", "new"], 1), &[columns(0), columns(1)], None)
+        };
+        let all = [("as it is", [100.0, 84.0]), ("a", [100.0, 100.0]), ("b", [10.0, 2.0]), ("c", [0.0, 0.0])];
+        assert_eq!(
+            of_variants(&variants(&all)),
+            [
+                "parallelio: 2 columns by Ops (ops/s), as it is and with 3 variants; more is better.",
+                "Beside old, new has 16.0% less as it is, and from 80.0% less (b) to the same (c) with the variants. One seed: \
+                 chance is not known (--runs 10 tells)."
+            ]
+        );
+        assert!(of_variants(&variants(&all[..2]))[1].contains("as it is, and the same (a) with the variant."));
+        assert!(of_variants(&variants(&all[..1])).is_empty());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::{
 };
 use report::html::{Part, Section};
 use report::plot::{memory, of_tables};
-use report::{ReportFormat, Show, html, markdown};
+use report::{ReportFormat, Show, answer, grid, html, markdown};
 use study::plan::Request;
 use study::variants::Variants;
 
@@ -73,10 +73,21 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         let svg = memory::of_variants(&table, &found);
         losses.note(file.write(|out| out.write_all(svg.as_bytes())));
     }
+    let answer = answer::of_variants(&table);
     losses.note(output::report(output, |out, look| match format {
-        ReportFormat::Markdown => out.write_all(markdown::variants(&table).as_bytes()),
+        ReportFormat::Table => {
+            let sentences: String = answer.iter().map(|it| grid::hanging("", it, look)).collect();
+            let gap = if answer.is_empty() { "" } else { "\n" };
+            out.write_all((sentences + gap).as_bytes())?;
+            report::write(&table, *format, Show { look, ..Show::default() }, out)
+        }
+        ReportFormat::Markdown => {
+            let sentences: String = answer.iter().map(|it| format!("{it}\n\n")).collect();
+            out.write_all((sentences + &markdown::variants(&table)).as_bytes())
+        }
         ReportFormat::Html => {
             let mut page = html::tables::page(&table, Show { look, ..Show::default() });
+            page.about.splice(0..0, answer.iter().cloned());
             let picture = Part::Picture(of_tables::variants(&table).draw());
             page.sections.insert(1, Section::new("Picture", vec![picture]));
             out.write_all(with_command(page).render().as_bytes())
