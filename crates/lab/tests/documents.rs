@@ -260,7 +260,8 @@ impl Desk {
             [] => {}
             ["highwater" | "target/release/highwater", arguments @ ..]
             | ["cargo", "run", "--release", "--", arguments @ ..] => self.highwater(arguments, is_refused),
-            ["cargo", "run", "--release", "--package", package, "--example", name] => {
+            ["cargo", "run", "--release", "--package", package, "--example", name]
+            | ["cargo", "run", "--release", "--package", package, "--example", name, "--", ..] => {
                 self.has_target(package, "example", name);
             }
             // A crate in examples/ whose program is `highwater` with an addition.

@@ -135,8 +135,7 @@ impl Workload for Anon {
         // A tenth of memory is left for pages outside the regions.
         if pages.saturating_add(copied).saturating_add(used_pages) > memory_pages / 10 * 9 + swap_pages {
             return Err(format!(
-                "{pages} pages of regions do not fit nine tenths of {memory_pages} pages of memory and {swap_pages} pages of \
-                 swap"
+                "{pages} pages of regions do not fit 90 % of {memory_pages} pages of memory and {swap_pages} of swap"
             ));
         }
         check_sizes(params.tasks, pages, "regions")

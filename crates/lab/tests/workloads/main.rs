@@ -259,7 +259,7 @@ fn what_makes_no_run_is_refused_before_it_runs() {
     let prefix = "machine `randread-512m` at scale 1/64: ";
     assert_eq!(
         refused("anon", "region_percent = 900\n"),
-        format!("{prefix}18432 pages of regions do not fit nine tenths of 2048 pages of memory and 4096 pages of swap")
+        format!("{prefix}18432 pages of regions do not fit 90 % of 2048 pages of memory and 4096 of swap")
     );
     assert!(refused("randread", "tasks = 0\n").starts_with(&format!("{prefix}0 tasks")));
     assert!(refused("randread", "distribution = \"zipf\"\ntheta = 0.0\n").contains("theta"));

@@ -88,8 +88,7 @@ impl Workload for Tasks {
         // A tenth of memory is left for pages outside the regions.
         if all > memory_pages / 10 * 9 + swap_pages && all > used_pages {
             return Err(format!(
-                "{all} pages of regions and of what is in use do not fit nine tenths of {memory_pages} pages of memory and \
-                 {swap_pages} pages of swap"
+                "{all} pages of regions and of what is in use do not fit 90 % of {memory_pages} pages of memory and {swap_pages} of swap"
             ));
         }
         Ok(())
