@@ -68,7 +68,7 @@ impl Document {
 /// # Errors
 /// When nothing in the text is recognised, or when nothing of what is recognised can be read.
 pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document, Wrong> {
-    let Text { lines, commands, mut left_out } = Text::of(text);
+    let Text { lines, commands, hosts, mut left_out } = Text::of(text);
     let blocks = match cgroup_files::file_name(file) {
         // A file with one number is recognised by the file's name alone. A file of PSI is recognised by its lines
         // instead.
@@ -95,7 +95,11 @@ pub fn read(file: &str, text: &str, interval_s: Option<f64>) -> Result<Document,
         return Err(wrong.swap_remove(0).1);
     }
     wrong.into_iter().for_each(|(line, why)| left_out.note(why.line.unwrap_or(line), why.what));
-    Ok(Document { file: file.to_owned(), told, left_out: left_out.told() })
+    let mut left_out = left_out.told();
+    if hosts.len() > 1 {
+        left_out.push(format!("which of the computers {} a text is of: all count as one", hosts.join(", ")));
+    }
+    Ok(Document { file: file.to_owned(), told, left_out })
 }
 
 /// Divides lines into blocks, each of lines in one format. Returns the format of each block, and the index of its first
@@ -392,6 +396,17 @@ waiting for 1 second sample...
                 let _ = read("f", &text, Some(1.0));
             }
         }
+    }
+
+    #[test]
+    fn prompts_of_several_computers_are_told() {
+        let free = "       total  used  free  shared  buff/cache  available\nMem:  7821  7602  96  4  122  41\n";
+        let of = |second: &str| {
+            let text = format!("root@a:~# free -m\n{free}root@{second}:~# free -m\n{free}");
+            read("f", &text, None).unwrap().left_out
+        };
+        assert_eq!(of("b"), ["lines 1, 4 (prompt)", "which of the computers a, b a text is of: all count as one"]);
+        assert_eq!(of("a"), ["lines 1, 4 (prompt)"]);
     }
 
     #[test]

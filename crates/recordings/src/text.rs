@@ -47,6 +47,8 @@ pub struct Text<'t> {
     pub lines: Vec<Line<'t>>,
     /// The commands typed after prompts, each with the number of its line.
     pub commands: Vec<(usize, String)>,
+    /// The computers that prompts name, each once, in the order of the text.
+    pub hosts: Vec<String>,
     /// The lines and parts of lines that were removed, with the reasons.
     pub left_out: LeftOut,
 }
@@ -186,6 +188,9 @@ impl<'t> Text<'t> {
         };
         if let Some(command) = command {
             self.commands.push((line.number, command));
+        }
+        if let Some(host) = prompt::host(&line.text).filter(|host| !self.hosts.iter().any(|known| known == host)) {
+            self.hosts.push(host.to_owned());
         }
         self.left_out.note(line.number, what);
         false

@@ -93,6 +93,15 @@ const BEGINS: [char; 9] = ['➜', '❯', 'λ', '»', '▶', '┌', '╭', '└',
 /// Largest number of characters that a prompt has before the command.
 const PROMPT_CHARS_MAX: usize = 80;
 
+/// Returns the computer that a prompt names, as in `root@web1:~#` or `[root@web1 ~]#`; none if it names none.
+#[must_use]
+pub fn host(line: &str) -> Option<&str> {
+    let prompt = line.split(ENDS).next()?;
+    let (_, rest) = prompt.split_once('@')?;
+    let end = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '-' || letter == '.'));
+    Some(&rest[..end.unwrap_or(rest.len())]).filter(|host| !host.is_empty())
+}
+
 /// Recognises a line that is not output of a tool, such as a prompt with a command. Returns none for any other line.
 #[must_use]
 pub fn of(line: &str) -> Option<Prompt> {
@@ -276,6 +285,19 @@ fn is_bare_command(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_prompt_may_name_its_computer() {
+        for (line, name) in [
+            ("root@web1:~# free -m", Some("web1")),
+            ("[root@db-2.example ~]$ mail a@b", Some("db-2.example")),
+            ("$ ssh root@web1", None),
+            ("~ $ free", None),
+            ("root@# free", None),
+        ] {
+            assert_eq!(host(line), name, "{line}");
+        }
+    }
 
     #[test]
     fn marks_of_a_call_trace_are_no_prompts() {
