@@ -10,8 +10,8 @@ pub struct AdmissionRule {
     /// Divisor of the largest refault distance of a page that counts as missed. If memory holds N pages, the distance
     /// is N divided by this. An unused page would have stayed on an inactive list of half of N pages for about N / 2.
     pub missed_part: u32,
-    /// How often pages of a kind must be missed, before pages of this kind go on LRU lists instead of being dropped:
-    /// percent of how often evicted pages are missed. More than 100, because dropping a page costs less than evicting
+    /// The share of missed pages from which pages of a kind go on LRU lists instead of being dropped: percent of the
+    /// share of missed pages among evicted pages. It is more than 100, because dropping a page costs less than evicting
     /// it.
     pub percent_as_often: u32,
     /// Largest number of missed pages of a kind that is too small for a comparison of this kind with evicted pages. The
