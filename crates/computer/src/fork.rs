@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::sys::{Mapping, map_zeroes_with};
+use kit::panics;
 use std::io::{self, PipeReader, Read, Write};
 use std::ops::Deref;
 use std::os::fd::AsRawFd;
@@ -125,12 +126,12 @@ pub unsafe fn fork(mappings: &[&Mapping], body: impl FnOnce(Vec<Mapping>) -> Vec
     live_as_child(starter);
     let copies = mappings.iter().map(|mapping| mapping.take()).collect();
     let ended = catch_unwind(AssertUnwindSafe(|| body(copies)));
-    let (first, rest) = match &ended {
-        Ok(bytes) => (RETURNED, &**bytes),
-        Err(payload) => (PANICKED, message(&**payload).as_bytes()),
+    let (first, rest) = match ended {
+        Ok(bytes) => (RETURNED, bytes),
+        Err(payload) => (PANICKED, panics::message(&*payload).into_bytes()),
     };
     // If the parent no longer reads, nobody needs the result.
-    let _ = send.write_all(&[first]).and_then(|()| send.write_all(rest));
+    let _ = send.write_all(&[first]).and_then(|()| send.write_all(&rest));
     // SAFETY: the call ends the process, and runs no code of the program.
     unsafe { libc::_exit(0) }
 }
@@ -168,11 +169,6 @@ fn live_as_child(starter: Starter) {
             libc::_exit(0);
         }
     }
-}
-
-fn message(payload: &(dyn std::any::Any + Send)) -> &str {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }
 
 impl Forked {

@@ -17,9 +17,6 @@ use workloads::system::{Given, SystemError};
 /// Interval at which sleeping tasks check whether the user has interrupted the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The number of the signal SIGKILL, with which the kernel's out-of-memory killer ends processes.
-const KILLED: i32 = libc::SIGKILL;
-
 /// A request that tells a task to end, and wakes the task if it sleeps.
 #[derive(Debug, Default)]
 pub struct Stop {
@@ -112,7 +109,7 @@ impl Thread {
             };
             let failure = match child.wait(LOOK_EVERY, pass_on) {
                 ForkedEnd::Returned(bytes) => return ended(Some(bytes)),
-                ForkedEnd::Signal(KILLED) => return ended(None),
+                ForkedEnd::Signal(libc::SIGKILL) => return ended(None),
                 ForkedEnd::Signal(signal) => format!("signal {signal} ended the process"),
                 ForkedEnd::Panicked(message) => message,
             };

@@ -33,18 +33,6 @@ pub struct Groups {
     first: Mutex<Option<(String, String)>>,
 }
 
-impl Clone for Groups {
-    fn clone(&self) -> Self {
-        let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Self {
-            root: self.root.clone(),
-            names: self.names.clone(),
-            sections: self.sections.clone(),
-            first: Mutex::new(first),
-        }
-    }
-}
-
 impl Groups {
     /// Makes the groups of a machine file below the folder `root`, and sets their limits, multiplied by `scale`.
     ///

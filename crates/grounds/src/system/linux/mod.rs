@@ -18,7 +18,6 @@ use computer::{fork, sys};
 use engine::stat::Vmstat;
 use figures::usage::Faults;
 use groups::Groups;
-use kit::panics;
 use region::Region;
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,7 +25,6 @@ use std::io;
 use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use workloads::system::contents::Kept;
@@ -40,7 +38,7 @@ struct Shared {
     common: Common,
     counters: Counters,
     /// The memory control groups of the machine file; `None` if the machine file has no groups.
-    groups: Option<Groups>,
+    groups: Option<Arc<Groups>>,
     /// The mapping of each file, by the file's name. All tasks share the mapping, which exists as long as a handle uses
     /// it.
     mapped: Mutex<BTreeMap<String, Weak<sys::FileMapping>>>,
@@ -96,15 +94,16 @@ impl LinuxSystem {
     pub fn with_groups(self, groups: Groups) -> Result<Self, SystemError> {
         let shared = Arc::into_inner(self.shared).ok_or_else(|| SystemError("a task runs already".into()))?;
         groups.enter_of_main()?;
-        Ok(Self { shared: Arc::new(Shared { groups: Some(groups), ..shared }), stop: self.stop })
+        Ok(Self { shared: Arc::new(Shared { groups: Some(Arc::new(groups)), ..shared }), stop: self.stop })
     }
 
     fn groups(&self) -> Result<&Groups, SystemError> {
-        self.shared.groups.as_ref().ok_or_else(|| SystemError("the machine file has no [[group]]".into()))
+        self.shared.groups.as_deref().ok_or_else(|| SystemError("the machine file has no [[group]]".into()))
     }
 
     /// Returns the state that a child process uses instead of this one. Its locks are free, while other threads of this
-    /// process may hold those of this state when it forks.
+    /// process may hold those of this state when it forks. The groups have a lock that only the start of a task takes,
+    /// and a child starts none.
     fn for_child(&self) -> Shared {
         let Shared { common, counters, groups, mapped, regions } = &*self.shared;
         let (mapped, regions) = (
@@ -196,15 +195,10 @@ impl System for LinuxSystem {
         let mappings = mappings.collect::<io::Result<Vec<_>>>().map_err(told)?;
         let stop = Arc::new(Stop::of_process().map_err(told)?);
         let system = Self { shared: Arc::new(self.for_child()), stop: stop.clone() };
-        let entered = move |system: &Self, copies: Vec<sys::Mapping>| {
+        let in_child = move |copies: Vec<sys::Mapping>| {
             let groups = system.shared.groups.as_ref();
             groups.map_or(Ok(()), |groups| groups.enter_of_process(name)).unwrap_or_else(|error| panic!("{error}"));
-            body(system, copies.into_iter().map(Region::of_copy).collect())
-        };
-        let in_child = move |copies| {
-            let result = catch_unwind(AssertUnwindSafe(|| entered(&system, copies)));
-            // The message says where the panic was, which the payload does not.
-            result.unwrap_or_else(|payload| resume_unwind(Box::new(panics::message(&*payload))))
+            body(&system, copies.into_iter().map(Region::of_copy).collect())
         };
         // SAFETY: the child has a state of its own, whose locks are free, and `System::fork` demands of `body` that it
         // takes no other lock, starts no task and prints nothing.
