@@ -38,8 +38,8 @@ pub(super) struct Load {
     /// Number of times that tasks have given each signal, in the order of `signal_names`.
     signals: SharedWords,
     signal_names: Vec<String>,
-    /// One word: the number of tasks and children so far.
-    writers: SharedWords,
+    /// The number of tasks and children so far. A child's number is taken by its parent, so no child needs this word.
+    writers: AtomicU32,
     /// Names of the report's rows with durations of operations, in the order of the report.
     pub rows: Vec<String>,
     /// The description of the load, from the experiment's file.
@@ -61,7 +61,7 @@ impl Load {
             region_pages: params.region.iter().map(pages).collect(),
             signals: system.share_words(signal_names.len())?,
             signal_names,
-            writers: system.share_words(1)?,
+            writers: AtomicU32::new(0),
             rows: params.row_names().into_iter().map(str::to_owned).collect(),
             described: params.clone(),
         })
@@ -69,7 +69,7 @@ impl Load {
 
     /// Returns the number of a new task or child.
     fn next_writer(&self) -> Writer {
-        self.writers[0].fetch_add(1, Relaxed) + 1
+        self.writers.fetch_add(1, Relaxed) + 1
     }
 
     /// Returns the number of times that tasks have given a signal.
