@@ -1254,6 +1254,23 @@ fn a_run_whose_tasks_were_killed_in_part_is_not_compared() {
 }
 
 #[test]
+fn names_that_an_experiment_has_wrong_are_told_with_file_and_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("e.toml");
+    let right = "about = \"a\"\nmachine = \"randread-512m\"\nworkload = \"anon\"\nkernels = [\"6.1-classic\"]\n";
+    for (from, to, line, told) in [
+        ("randread-512m", "randread-513m", 2, "no machine is called `randread-513m`"),
+        ("anon", "anan", 3, "no workload is called `anan`"),
+        ("6.1-classic", "6.1-clasic", 4, "no kernel is called `6.1-clasic`"),
+    ] {
+        std::fs::write(&file, right.replace(from, to)).expect("a temporary file");
+        let path = file.to_str().expect("UTF-8");
+        let found = message(2, &["compare", path]);
+        assert!(found.contains(&format!("{path}:{line}: {told}")), "{found}");
+    }
+}
+
+#[test]
 fn a_column_that_cannot_begin_costs_only_itself() {
     let set = ["--set", "machine.disk.swap_slots=0,131071", "--scale", "1/64"];
     let text = highwater(&[&["compare", "anon", "--kernels", "6.18-classic"][..], &set].concat());

@@ -71,6 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
         Some(recorded) => plans_beside(arguments, recorded, &loads)?,
         None => plans_with_guests(arguments, &loads)?,
     };
+    let missing = recorded.as_ref().and_then(|record| missing(record, &loads));
     let titles: Vec<String> = plans.iter().flat_map(|(_, plan)| plan.titles()).collect();
     let (loads, plans): (Vec<&Load>, Vec<Plan>) = plans.into_iter().unzip();
     if arguments.output.is_dry("truth", &plans, arguments.all)? {
@@ -89,14 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     let mut notes: Vec<String> = results.iter().flat_map(|(_, results)| results.table.notes.clone()).collect();
     if let Some(record) = &recorded {
         notes.extend(record.notes.clone());
-        let asked = named(&arguments.loads)?;
-        let missing: Vec<&str> = asked.iter().filter(|load| !record.has(load)).map(|load| load.name.as_str()).collect();
-        if !missing.is_empty() {
-            let missing = missing.join(", ");
-            notes.push(format!(
-                "loads that are not in the record, and that `--kernel-image` runs in a guest: {missing}"
-            ));
-        }
+        notes.extend(missing);
     }
     notes.sort_unstable();
     notes.dedup();
@@ -127,6 +121,14 @@ pub fn run(arguments: &Arguments) -> Result<(), End> {
     losses.note(output::report(output, |out, _| out.write_all(text.as_bytes())));
     losses.note(compare::ended(&failures));
     losses.end()
+}
+
+/// Returns a note on those of `loads` that a record lacks; none if it has all of them.
+fn missing(record: &Record, loads: &[&Load]) -> Option<String> {
+    let missing: Vec<&str> = loads.iter().filter(|load| !record.has(load)).map(|load| load.name.as_str()).collect();
+    let names = missing.join(", ");
+    let note = format!("loads that are not in the record, and that `--kernel-image` runs in a guest: {names}");
+    (!missing.is_empty()).then_some(note)
 }
 
 /// The file of `--record`, which receives the counters of guests (virtual machines).

@@ -304,7 +304,7 @@ fn calls(folder: &Path) {
     std::thread::sleep(std::time::Duration::from_millis(300));
 }
 
-/// Has 32 MiB of memory, and forks three children that share it for 0.4 s.
+/// Fills 32 MiB of memory, and forks three children that share it for 0.4 s.
 fn copies() {
     let memory = vec![1_u8; 32 << 20];
     // SAFETY: the children only sleep and end.
