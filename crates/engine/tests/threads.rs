@@ -101,8 +101,8 @@ fn use_region(world: &Shared, worker: usize) {
     use_region_of(world, worker, REGION_PAGES, false);
 }
 
-/// Reads and writes random pages of a region that may become a huge page. Each read or write splits the huge page.
-/// Every 16 rounds, all pages of the region are touched.
+/// Reads and writes random pages of a region that may become a huge page. In odd rounds, each read or write splits the
+/// huge page; in even rounds it is used as a whole. Every 16 rounds, all pages of the region are touched.
 fn use_huge_page(world: &Shared, worker: usize) {
     use_region_of(world, worker, 512, true);
 }
@@ -127,12 +127,18 @@ fn use_region_of(world: &Shared, worker: usize, pages: u32, is_huge_allowed: boo
         let version = &mut versions[page as usize];
         if chance.below(2) == 0 {
             *version = round;
-            engine
-                .access()
-                .write_region(&mut task, &region, offset, &contents(worker, page, round))
-                .expect("swap has room");
+            let stored = contents(worker, page, round);
+            let done = match round % 2 {
+                0 => engine.access().store(&mut task, &region, offset, &stored),
+                _ => engine.access().write_region(&mut task, &region, offset, &stored),
+            };
+            done.expect("swap has room");
         } else {
-            engine.access().read_region(&mut task, &region, offset, &mut found).expect("swap can be read");
+            let done = match round % 2 {
+                0 => engine.access().load(&mut task, &region, offset, &mut found),
+                _ => engine.access().read_region(&mut task, &region, offset, &mut found),
+            };
+            done.expect("swap can be read");
             assert!(found == contents(worker, page, *version), "worker {worker}, page {page}, version {version}");
         }
     }

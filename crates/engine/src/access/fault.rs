@@ -21,6 +21,14 @@ pub(super) enum Throttle {
     No,
 }
 
+/// The way in which bytes of a region are accessed.
+#[derive(Clone, Copy)]
+struct Way {
+    write: bool,
+    /// Huge pages are split first.
+    splits: bool,
+}
+
 impl<M: Machine> Access<M> {
     /// Touches consecutive pages of a region, as a program does by reading or writing them. This function may sleep.
     ///
@@ -45,26 +53,70 @@ impl<M: Machine> Access<M> {
         Ok(())
     }
 
-    /// Writes bytes into a region, from byte `offset` on. This function may sleep.
+    /// Writes bytes into a region, from byte `offset` on. Each huge page on the way is split, so that its pages can be
+    /// written at the same time without a lock. This function may sleep.
     ///
     /// # Errors
     /// Returns the errors of [`Access::touch`].
     pub fn write_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.for_each_piece(task, region, offset, bytes.len(), true, |frame, in_page, range| {
-            self.machine.write_frame(frame, in_page, &bytes[range]);
-        })
+        self.for_each_piece(
+            task,
+            region,
+            (offset, bytes.len()),
+            Way { write: true, splits: true },
+            |frame, at, range| {
+                self.machine.write_frame(frame, at, &bytes[range]);
+            },
+        )
     }
 
     /// Reads bytes of a region, from byte `offset` on. Bytes that were never written read as zero, and reading them
-    /// allocates no page table. This function may sleep.
+    /// allocates no page table. Each huge page on the way is split. This function may sleep.
     ///
     /// # Errors
     /// Returns the errors of [`Access::touch`].
     pub fn read_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        self.copy_out(task, region, offset, bytes, true)
+    }
+
+    /// Stores bytes in a region as the instructions of a program do: like [`Access::write_region`], but huge pages stay
+    /// whole. While bytes are copied to a huge page, the lock of its page-table page is held.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Access::touch`].
+    pub fn store(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.for_each_piece(
+            task,
+            region,
+            (offset, bytes.len()),
+            Way { write: true, splits: false },
+            |frame, at, range| {
+                self.machine.write_frame(frame, at, &bytes[range]);
+            },
+        )
+    }
+
+    /// Loads bytes of a region as the instructions of a program do: like [`Access::read_region`], but huge pages stay
+    /// whole, as in [`Access::store`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`Access::touch`].
+    pub fn load(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        self.copy_out(task, region, offset, bytes, false)
+    }
+
+    fn copy_out(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        offset: u64,
+        bytes: &mut [u8],
+        splits: bool,
+    ) -> Result<(), Error> {
         bytes.fill(0);
         let length = bytes.len();
-        self.for_each_piece(task, region, offset, length, false, |frame, in_page, range| {
-            self.machine.read_frame(frame, in_page, &mut bytes[range]);
+        self.for_each_piece(task, region, (offset, length), Way { write: false, splits }, |frame, at, range| {
+            self.machine.read_frame(frame, at, &mut bytes[range]);
         })
     }
 
@@ -72,9 +124,8 @@ impl<M: Machine> Access<M> {
         &self,
         task: &mut Task,
         region: &Region<M>,
-        offset: u64,
-        length: usize,
-        write: bool,
+        (offset, length): (u64, usize),
+        way: Way,
         mut visit: impl FnMut(FrameNumber, usize, std::ops::Range<usize>),
     ) -> Result<(), Error> {
         let mut done = 0;
@@ -83,13 +134,43 @@ impl<M: Machine> Access<M> {
             let page = (at / PAGE_BYTES as u64) as u32;
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min(length - done);
-            if let Some(frame) = self.pin_region(task, region, page, write)? {
-                visit(frame, in_page, done..done + n);
-                self.unpin_region(frame, write);
+            let mut piece = |frame| visit(frame, in_page, done..done + n);
+            if way.splits || !self.visit_in_huge_page(task, region, page, way.write, &mut piece)? {
+                if let Some(frame) = self.pin_region(task, region, page, way.write)? {
+                    piece(frame);
+                    self.unpin_region(frame, way.write);
+                }
             }
             done += n;
         }
         Ok(())
+    }
+
+    /// Touches a page and calls `visit` with its frame, if the page is a part of a huge page or becomes one by this
+    /// touch. Otherwise returns `false`, and has not called `visit`.
+    ///
+    /// The page has neither latch nor reference meanwhile. It stays where it is because each task that unmaps, splits or
+    /// moves a huge page takes the lock of the page-table page.
+    fn visit_in_huge_page(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        page: u32,
+        write: bool,
+        visit: impl FnOnce(FrameNumber),
+    ) -> Result<bool, Error> {
+        if !region.is_huge_allowed || !write && region.is_untouched(page) {
+            return Ok(false);
+        }
+        self.touch(task, region, page..page + 1, write)?;
+        if !region.entry(page).is_huge() {
+            return Ok(false);
+        }
+        let _guard = region.page_table(page).lock();
+        let entry = region.entry(page);
+        let part = entry.frame().filter(|_| entry.is_huge() && entry.allows(write));
+        part.map(visit);
+        Ok(part.is_some())
     }
 
     /// Pins the page that is mapped at `page`: takes a reference to the page and takes its latch. Returns the page's

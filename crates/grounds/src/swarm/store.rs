@@ -200,9 +200,11 @@ impl Store {
         through_mapping: bool,
     ) -> Result<(), Error> {
         match (self.what.region(), self.what.file()) {
-            (Some(region), file) if through_mapping || file.is_none() => {
-                engine.access().write_region(task, region, offset, bytes)
-            }
+            // Every other page as a program does, which leaves huge pages whole.
+            (Some(region), file) if through_mapping || file.is_none() => match offset / PAGE % 2 {
+                0 => engine.access().store(task, region, offset, bytes),
+                _ => engine.access().write_region(task, region, offset, bytes),
+            },
             (_, file) => engine.access().write(task, file.expect("a store has one or the other"), offset, bytes),
         }
     }
@@ -234,7 +236,10 @@ impl Store {
         }
         let length = match (self.what.region(), self.what.file()) {
             (Some(region), file) if pages.start % 2 == 1 || file.is_none() => {
-                engine.access().read_region(task, region, offset, &mut bytes)?;
+                match pages.end % 2 {
+                    0 => engine.access().load(task, region, offset, &mut bytes)?,
+                    _ => engine.access().read_region(task, region, offset, &mut bytes)?,
+                }
                 bytes.len()
             }
             (_, file) => {
