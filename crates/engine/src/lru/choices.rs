@@ -312,6 +312,15 @@ choices! {
         Eighth,
     }
 
+    /// What a scan of active and inactive lists counts: it takes folios off a list until it has counted as many as it
+    /// wants, 32 at most.
+    scan_unit: ScanUnit = Folios, drawn 169, unless "lru.policy" in ["multigen"] {
+        /// Folios: a huge page counts once, so a scan may isolate 32 huge pages at once. They count as 32 scanned pages.
+        Folios,
+        /// Pages: a scan isolates at most one huge page, which counts as 512 scanned pages.
+        Pages,
+    }
+
     /// The way in which a reclaimer sleeps if too many pages of a list are isolated.
     isolated_wait: IsolatedWait = CongestionWait, drawn 69 {
         /// The reclaimer sleeps until a congested device queue has room, at most 100 ms.
@@ -320,6 +329,16 @@ choices! {
         ForPutback,
         /// The reclaimer sleeps until another reclaimer has put pages back, at most 20 ms.
         ReclaimThrottle,
+    }
+}
+
+impl ScanUnit {
+    /// Returns how much a folio of `pages` pages counts.
+    pub(crate) const fn count(self, pages: u64) -> u64 {
+        match self {
+            Self::Folios => 1,
+            Self::Pages => pages,
+        }
     }
 }
 

@@ -26,6 +26,15 @@ pub(super) const INHERITED: Flags = Flags::SWAPBACKED
     .with(Flags::WORKINGSET)
     .with(Flags::USES);
 
+/// What becomes of the pages of a folio behind its head, the first page, when the folio is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tails {
+    /// They go on lists: to the place of the head, or, if the head is on no list, to the tail of their list.
+    Listed,
+    /// They are isolated like the head, and belong to the task that has isolated it.
+    Isolated,
+}
+
 /// Number of references to an isolated folio that is mapped page by page: one for all its mappings, one for the task
 /// that isolated it.
 const MAPPED_AND_ISOLATED: u32 = 2;
@@ -36,11 +45,17 @@ impl<M: Machine> Lru<M> {
     /// the other pages go to the tail of their list, so that reclaim, which took the first page, examines these pages
     /// next.
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
+        self.split_huge_page_to(region, page, Tails::Listed);
+    }
+
+    /// Splits the huge page that maps `page` as [`Lru::split_huge_page`] does. `tails` says what becomes of the pages
+    /// behind its head.
+    pub fn split_huge_page_to(&self, region: &Region<M>, page: u32, tails: Tails) {
         let _guard = region.page_table(page).lock();
         let Some(head) = region.huge_page(page) else { return };
         let pages = self.frames.pages(head) as u32;
         self.machine.spend(Step::PteSet, pages);
-        let is_split = self.split_listed(region, head);
+        let is_split = self.split(region, head, tails);
         debug_assert!(is_split, "a huge page can always be split");
         self.machine.spend(Step::LruMove, pages);
         self.stat.count(Event::ThpSplit, 1);
@@ -48,10 +63,10 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Splits an isolated folio into single pages. Each page of the folio has a page-table entry of its own.
-    /// [`Lru::split_huge_page`] says on which lists the pages go. Returns `false` and changes nothing if the folio has
-    /// more references than one for each mapping and one for the caller, or if `region` no longer maps the whole folio.
+    /// `tails` says what becomes of the pages behind its head. Returns `false` and changes nothing if the folio has more
+    /// references than one for each mapping and one for the caller, or if `region` no longer maps the whole folio.
     #[doc(alias = "split_folio")]
-    pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber) -> bool {
+    pub fn split_mapped_folio(&self, region: &Region<M>, head: FrameNumber, tails: Tails) -> bool {
         let descriptor = &self.frames[head];
         let _guard = region.page_table(descriptor.index()).lock();
         let folio = self.frames.folio(head);
@@ -61,11 +76,22 @@ impl<M: Machine> Lru<M> {
         let is_whole = folio.is_large()
             && descriptor.mappings() == folio.pages()
             && (region.fork_tree.get().is_none() || is_mapped_here());
-        let is_split = is_whole && self.split_listed(region, head);
+        let is_split = is_whole && self.split(region, head, tails);
         if is_split {
             self.machine.spend(Step::LruMove, folio.pages());
         }
         is_split
+    }
+
+    fn split(&self, region: &Region<M>, head: FrameNumber, tails: Tails) -> bool {
+        match tails {
+            Tails::Listed => self.split_listed(region, head),
+            // No list changes: the folio's pages are isolated as before.
+            Tails::Isolated => self.split_frames(region, head, INHERITED, |tail| {
+                self.frames[tail].set_references(MAPPED_AND_ISOLATED);
+                true
+            }),
+        }
     }
 
     /// Splits a folio into single pages, under the lock of the LRU lists. Calls `list` for each page except the head.

@@ -70,6 +70,16 @@ choices! {
         Plugged,
     }
 
+    /// When reclaim goes on with the other pages of a large folio that it has split, because it swaps the folio out page
+    /// by page.
+    split_pages: SplitPages = Later, drawn 168 {
+        /// In a later scan: the pages go to the tail of their list, where reclaim finds them next.
+        Later,
+        /// At once, in the order of their addresses. So reclaim writes all pages of a huge page even if it needs fewer,
+        /// and the writes of the first ones may end before the pages are back on their list.
+        AtOnce,
+    }
+
     /// The treatment of a page that is under writeback.
     writeback_met: WritebackMet = Keep, drawn 42 {
         /// Reclaim keeps the page. The page then goes round its list once more, even if its write has ended meanwhile.

@@ -7,7 +7,7 @@ use super::shrink_pages::ListCounts;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::compact::Suitability;
 use crate::lru::wait::STALL;
-use crate::lru::{Batch, CLUSTER, Demand, Entries, Reach, Scan};
+use crate::lru::{Batch, CLUSTER, Demand, Entries, Isolated, Reach, Scan};
 use crate::memory::{GroupId, ZoneFlag};
 use crate::stat::ZoneEvent;
 use crate::task::Task;
@@ -152,7 +152,18 @@ impl<M: Machine> Reclaim<M> {
     ) -> Entries {
         let mut stay = Entries::default();
         for cluster in pages.chunks(CLUSTER as usize) {
-            stay.add(&self.shrink_pages(task, reach, cluster, control, counts));
+            let (kept, split_off) = self.shrink_pages(task, reach, cluster, control, counts);
+            stay.add(&kept);
+            // These pages were counted as a part of their folio.
+            let taken = counts.taken;
+            for frames in split_off {
+                let mut frames = frames.map(FrameNumber).peekable();
+                while frames.peek().is_some() {
+                    let cluster: Isolated = frames.by_ref().take(CLUSTER as usize).collect();
+                    stay.add(&self.shrink_pages(task, reach, &cluster, control, counts).0);
+                }
+            }
+            counts.taken = taken;
         }
         stay
     }

@@ -3,18 +3,21 @@
 //! [`decide_fate`] returns each next step, and one `match` carries it out. Reclaim never waits for a page lock.
 //! Description: mechanisms/reclaim, 13; of its variants, those marked "≥36" (since Linux 3.6).
 
-use super::choices::{LumpyReclaim, PageoutTrigger};
+use super::choices::{LumpyReclaim, PageoutTrigger, SplitPages};
 use super::control::COSTLY_ORDER;
 use super::fate::{Fate, ScanRights, SeenPage, Why, Writeback, decide_fate};
 use super::removals::Removals;
 use super::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::anonymous::Owners;
-use crate::lru::{Isolated, Reach};
+use crate::lru::huge::Tails;
+use crate::lru::{CLUSTER, Isolated, Reach};
 use crate::memory::{FOLIO_ORDER_MAX, Flags, List, Warmth, ZoneFlag};
 use crate::stat::Event;
 use crate::task::Task;
 use crate::writeback::WritePage;
+use arrayvec::ArrayVec;
 use machine::{FrameNumber, Func, Machine, Operation, Step};
+use std::ops::Range;
 
 /// Distance, in pages, between the page that is examined and the page whose slot in its file's index is prefetched.
 /// Examining this many pages takes some hundred nanoseconds.
@@ -62,10 +65,14 @@ enum Outcome {
     FreeUnlessHeld,
 }
 
+/// The frames of pages that were split off folios, without the folios' first pages: a range for each folio.
+pub(super) type SplitOff = ArrayVec<Range<u32>, { CLUSTER as usize }>;
+
 /// The pages whose fate a call of `shrink_pages` has decided so far, in a list for each kind of fate.
 struct PageList<M: Machine> {
     owners: Owners<M>,
     removals: Removals<M>,
+    split_off: SplitOff,
     /// Pages that reclaim keeps in memory.
     survivors: Isolated,
     /// Pages that were removed from their owners and are freed next.
@@ -79,6 +86,7 @@ impl<M: Machine> Default for PageList<M> {
         Self {
             owners: Owners::default(),
             removals: Removals::default(),
+            split_off: SplitOff::new(),
             survivors: Isolated::new(),
             free: Isolated::new(),
             may_be_held: Isolated::new(),
@@ -88,7 +96,8 @@ impl<M: Machine> Default for PageList<M> {
 
 impl<M: Machine> Reclaim<M> {
     /// Decides for each of the isolated pages `taken`, oldest first, what happens to it, and frees or writes it
-    /// accordingly. Returns the pages that were not freed.
+    /// accordingly. Returns the pages that were not freed, and the isolated pages of split folios whose fate is not
+    /// decided yet.
     #[doc(alias = "shrink_page_list")]
     pub(super) fn shrink_pages(
         &self,
@@ -97,7 +106,7 @@ impl<M: Machine> Reclaim<M> {
         taken: &[FrameNumber],
         control: &mut ScanControl,
         counts: &mut ListCounts,
-    ) -> Isolated {
+    ) -> (Isolated, SplitOff) {
         let _span = self.machine.span(Func::ShrinkPageList);
         let mut list = PageList::default();
         let mut activated = 0;
@@ -160,7 +169,7 @@ impl<M: Machine> Reclaim<M> {
         }
         self.stat.count(Event::Pgactivate, activated);
         counts.freed += self.free_list(reach, &mut list, control, look_ahead);
-        list.survivors
+        (list.survivors, list.split_off)
     }
 
     /// Frees all pages of `list` that can be freed. Pages that still belong to an owner are first taken from the owner.
@@ -172,7 +181,7 @@ impl<M: Machine> Reclaim<M> {
         control: &mut ScanControl,
         mut look_ahead: impl FnMut(usize),
     ) -> u64 {
-        let PageList { owners, removals, survivors, free, may_be_held } = list;
+        let PageList { owners, removals, survivors, free, may_be_held, .. } = list;
         let target = control.group;
         self.remove_waiting(removals);
         removals.removed.iter().for_each(|frame| self.lru().note_taken(*frame, target));
@@ -253,12 +262,12 @@ impl<M: Machine> Reclaim<M> {
                     self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Split => {
-                    seen.is_compound = !self.split_for_swap(frame, &mut list.owners);
+                    seen.is_compound = !self.split_for_swap(frame, list);
                     if seen.is_compound {
                         // The owner of the page went away, or other tasks hold the page.
                         return stay(Why::Held, Outcome::Keep, pages, control);
                     }
-                    // The other pages are on the lists again.
+                    // The other pages are counted when they are scanned themselves.
                     control.scanned -= (pages - 1) * (1 + u64::from(counted_twice));
                     pages = 1;
                 }
@@ -437,16 +446,26 @@ impl<M: Machine> Reclaim<M> {
         Outcome::FreeUnlessHeld
     }
 
-    /// Splits a large folio into single pages, each of which will get a swap slot. The pages go on the lists, to be
-    /// scanned next. Returns `false` if the folio is not mapped any more, or other tasks hold it.
-    fn split_for_swap(&self, head: FrameNumber, owners: &mut Owners<M>) -> bool {
-        let start = self.frames[head].index();
-        let Some(region) = owners.region_of(self, head) else { return false };
-        if region.huge_page(start).is_none() {
-            return self.lru().split_mapped_folio(region, head);
+    /// Splits a large folio into single pages, each of which will get a swap slot. `reclaim.split_pages` says when the
+    /// pages behind the head are scanned. Returns `false` if the folio is not mapped any more, or other tasks hold it.
+    fn split_for_swap(&self, head: FrameNumber, list: &mut PageList<M>) -> bool {
+        let (start, pages) = (self.frames[head].index(), self.frames.pages(head) as u32);
+        let Some(region) = list.owners.region_of(self, head) else { return false };
+        let tails = match self.choices.split_pages {
+            SplitPages::Later => Tails::Listed,
+            SplitPages::AtOnce => Tails::Isolated,
+        };
+        let is_split = match region.huge_page(start) {
+            None => self.lru().split_mapped_folio(region, head, tails),
+            Some(_) => {
+                self.lru().split_huge_page_to(region, start, tails);
+                !self.frames[head].is(Flags::COMPOUND)
+            }
+        };
+        if is_split && tails == Tails::Isolated {
+            list.split_off.push(head.0 + 1..head.0 + pages);
         }
-        self.lru().split_huge_page(region, start);
-        !self.frames[head].is(Flags::COMPOUND)
+        is_split
     }
 
     /// Adds a page to the counts of dirty, unqueued dirty and congested pages, before any other step of reclaim with

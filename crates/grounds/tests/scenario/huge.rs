@@ -1,8 +1,11 @@
 //! Requests of order 9: compaction runs, fails and is deferred, and reclaim stops so that compaction can work.
 
-use crate::ground::{PAGES, Plan};
+use crate::ground::{PAGES, Plan, choices_of};
 use engine::Task;
+use engine::access::choices::HugePages;
+use engine::lru::choices::ScanUnit;
 use engine::memory::{Folio, Gfp, PAGEBLOCK_ORDER};
+use engine::reclaim::choices::SplitPages;
 use machine::Order;
 use machine::atomic::Ordering::Relaxed;
 
@@ -149,6 +152,74 @@ fn a_page_that_is_latched_is_no_part_of_a_huge_page() {
         }
     });
     assert_eq!((vmstat["thp_fault_alloc"], vmstat["thp_split"]), (2, 2));
+}
+
+/// A program that stores and loads bytes uses the huge page as a whole: one touch makes it, none splits it.
+#[test]
+fn a_program_that_stores_bytes_leaves_a_huge_page_whole() {
+    let vmstat = Plan { cpus: 1, swap_slots: 0, ..Plan::default() }.run(|ground| {
+        let (access, mut task) = (ground.engine.access(), Task::user());
+        let region = ground.engine.anonymous().create_region(None, 1024, true);
+        let mut bytes = [1; 3];
+        access.load(&mut task, &region, 5 * 4096, &mut bytes).unwrap();
+        assert_eq!((bytes, ground.count("pgfault")), ([0; 3], 0), "what was never stored reads as zeroes");
+        // From the first huge page into the second.
+        access.store(&mut task, &region, 512 * 4096 - 2, b"end").unwrap();
+        access.load(&mut task, &region, 512 * 4096 - 2, &mut bytes).unwrap();
+        assert_eq!((&bytes, ground.count("pgfault")), (b"end", 2));
+        assert_eq!((ground.count("nr_anon_transparent_hugepages"), ground.count("nr_anon_pages")), (2, 1024));
+        ground.check();
+        // A page that is latched for a guard splits its huge page alone, and keeps the bytes.
+        access.read_region(&mut task, &region, 512 * 4096 - 2, &mut bytes[..2]).unwrap();
+        assert_eq!((&bytes[..2], ground.count("nr_anon_transparent_hugepages")), (b"en".as_slice(), 1));
+        access.store(&mut task, &region, 512 * 4096 - 2, b"END").unwrap();
+        access.load(&mut task, &region, 512 * 4096 - 2, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"END");
+        ground.check();
+        ground.engine.access().drop_region(&region);
+    });
+    assert_eq!((vmstat["thp_fault_alloc"], vmstat["thp_split"]), (2, 1));
+}
+
+/// Swaps out of two regions of huge pages as much as one request for a page demands, and returns the numbers of scanned,
+/// split and written pages.
+fn one_reclaim(change: impl Fn(&mut Plan)) -> [u64; 3] {
+    let mut plan = Plan { cpus: 1, swap_slots: 8192, with_kswapd: false, ..Plan::default() };
+    plan.choices = choices_of("6.1-classic");
+    plan.choices.access.huge_pages = HugePages::Always;
+    plan.choices.memory.min_free_kbytes = 1024;
+    change(&mut plan);
+    let mut counts = [0; 3];
+    plan.run(|ground| {
+        let region = ground.engine.anonymous().create_region(None, 5 * 512, true);
+        ground.touch(&region, 0..5 * 512, true).unwrap();
+        let more = ground.engine.anonymous().create_region(None, 2 * PAGES as u32, false);
+        let before = ground.count("thp_split");
+        let mut page = 0;
+        while ground.count("thp_split") == before {
+            ground.touch(&more, page..page + 1, true).unwrap();
+            page += 1;
+        }
+        let scanned = ["pgscan_direct_dma", "pgscan_direct_dma32", "pgscan_direct_normal"];
+        let scanned = scanned.map(|name| ground.count(name)).iter().sum();
+        counts = [scanned, ground.count("thp_split"), ground.count("pswpout")];
+        ground.check();
+        ground.engine.access().drop_region(&region);
+        ground.engine.access().drop_region(&more);
+    });
+    counts
+}
+
+/// Up to Linux 3.9, the pages of a split huge page wait on their list for the next scan. Later kernels write all of them
+/// at once. Up to Linux 5.2, a scan counts a huge page once, and takes 32 of them; later kernels take one.
+#[test]
+fn a_huge_page_is_one_of_many_or_all_of_a_scan() {
+    let [_, split, written] = one_reclaim(|_| {});
+    assert_eq!(written, split * 512, "all pages of {split} huge pages");
+    let [_, split_later, written_later] = one_reclaim(|plan| plan.choices.reclaim.split_pages = SplitPages::Later);
+    assert!(written_later < split_later * 512, "{written_later} pages of {split_later} huge pages");
+    let [_, split_by_folio, _] = one_reclaim(|plan| plan.choices.lru.scan_unit = ScanUnit::Folios);
+    assert!(split_by_folio > split, "{split_by_folio} and {split} huge pages");
 }
 
 /// Huge pages take more than memory. Reclaim splits them to swap them out, page by page.

@@ -13,7 +13,7 @@ use super::{Batch, Entries, Insert, Verdict, simple};
 use crate::Task;
 use crate::anonymous::{Owners, Region};
 use crate::lru::batch::Apply;
-use crate::lru::choices::{self, Admission, ListChoice, Lists, PolicyKind};
+use crate::lru::choices::{self, Admission, ListChoice, Lists, PolicyKind, ScanUnit};
 use crate::lru::{Demand, Family, ListKind, ListName, Lru, Lruvec, Reach, Recent};
 use crate::memory::{Flags, GroupId, Zone};
 use crate::page_cache::Shadow;
@@ -491,8 +491,11 @@ impl<M: Machine> Lru<M> {
             self.put_back_victims(reach.lruvec, family, stay, taken);
             match &self.ruling {
                 Ruling::Classic(_) => {
-                    // `batch.scanned` counts a folio once.
-                    let scanned = batch.scanned.saturating_sub(batch.entries.len() as u64) + taken;
+                    let of_taken = match self.choices.scan_unit {
+                        ScanUnit::Folios => batch.entries.len() as u64,
+                        ScanUnit::Pages => taken,
+                    };
+                    let scanned = batch.scanned.saturating_sub(of_taken) + taken;
                     self.note_io_cost(reach.lruvec, family, written, scanned.saturating_sub(freed));
                 }
                 Ruling::Multigen(_) | Ruling::Own(_) => {}

@@ -43,13 +43,13 @@ impl<M: Machine> Lru<M> {
         self.putback(lruvec, family, survivors, Recent::of_victims(taken));
     }
 
-    /// Takes up to `pages` entries, but at most 32, off the tail of a list. Each page gets one more reference and is
-    /// then on no list. A huge page is one entry, and counts once as scanned.
+    /// Takes folios off the tail of a list until it has counted `pages`, or 32 if `pages` is larger. `lru.scan_unit`
+    /// says how much a large folio counts. Each folio gets one more reference and is then on no list.
     #[doc(alias = "isolate_lru_pages")]
     pub fn isolate(&self, reach: Reach<'_, M>, kind: ListKind, pages: u64) -> Taken {
         let _span = self.machine.span(Func::IsolateLruPages);
         let mut taken = Isolated::new();
-        let (mut scanned, mut by_zone) = (0, [0; ZoneKind::ALL.len()]);
+        let (mut looked_at, mut scanned, mut by_zone) = (0, 0, [0; ZoneKind::ALL.len()]);
         let mut lists = reach.lruvec.classic().lists.lock();
         let most_skips = self.skips(&lists, kind);
         let mut skips = most_skips;
@@ -59,7 +59,8 @@ impl<M: Machine> Lru<M> {
             if self.is_of_higher_zone(reach, frame) {
                 if self.skip(&mut lists, kind, frame, &mut skips) { continue } else { break }
             }
-            scanned += 1;
+            looked_at += 1;
+            scanned += self.choices.scan_unit.count(frames.weight(frame));
             debug_assert!(frames[frame].is(Flags::LRU), "{frame} on a list without the flag: {:?}", frames[frame]);
             lists.list_mut(kind).remove(frames, frame);
             if frames[frame].get_unless_zero() {
@@ -71,7 +72,7 @@ impl<M: Machine> Lru<M> {
                 lists.list_mut(kind).push_front(frames, frame);
             }
         }
-        self.machine.spend_on(Step::IsolatePage, reach.zone.start, scanned as u32);
+        self.machine.spend_on(Step::IsolatePage, reach.zone.start, looked_at);
         let weight = self.uncount(reach.lruvec, kind, by_zone);
         self.count_isolated(reach.lruvec, kind.family(), weight);
         let skipped = most_skips - skips;

@@ -152,13 +152,14 @@ impl<M: Machine> Lru<M> {
         }
         let slot = slot_of(seqs.min[choice.family as usize]);
         let next = next_slot(slot);
-        let most = multigen.choices.isolate_batch as usize;
+        let most = u64::from(multigen.choices.isolate_batch);
         let mut left = budget.min(LOOKED_AT_MAX);
         for zone in reach.zones.iter().rev() {
             let list = ListId::new(slot, choice.family, zone.kind);
             let mut skipped = Vec::new();
             let mut moved_to_next = 0;
-            while left > 0 && batch.entries.len() < most && skipped.len() < most {
+            // A folio counts with all its pages.
+            while left > 0 && batch.taken < most && skipped.len() < most as usize {
                 let Some(frame) = lists.last(list) else { break };
                 let weight = self.frames.pages(frame);
                 batch.scanned += weight;

@@ -76,8 +76,11 @@ impl<M: Machine> Lru<M> {
             for part in region.parts_with_table(0) {
                 let part_start = part.start;
                 let table = table_of(&region, part.start);
+                // The filter is about tables of small pages. A huge page has a single accessed bit, which is in the
+                // table above.
+                let obeys_filter = is_filtered && !is_forced && region.huge_page(part.start).is_none();
                 // The table's bit is cleared before the walk, so that a later use sets it again.
-                if is_filtered && !is_forced && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
+                if obeys_filter && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
                     continue;
                 }
                 // Kernels with a filter skip a table whose lock another task holds. The older kernel, without a filter,
