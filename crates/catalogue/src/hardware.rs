@@ -6,7 +6,7 @@ use documented::DocumentedFields;
 use engine::kernel::Source;
 use engine::memory::Layout;
 use figures::scale::Scale;
-use machine::LockClass;
+use machine::{LockClass, Nanos};
 use placed::{Entry, Error, Node, Value};
 use serde::{Deserialize, Serialize};
 use sim::disk::DiskConfig;
@@ -129,6 +129,9 @@ fn check_parts(machine: &Hardware) -> Result<(), Error> {
     let slowdown = machine.cpu.slowdown();
     let words = format!("`slowdown` is {slowdown}: 1 to {SLOWDOWN_MAX} can be");
     ensure((1..=SLOWDOWN_MAX).contains(&slowdown), &["cpu", "slowdown"], words)?;
+    let work = machine.cpu.page_work().0;
+    let words = format!("`page_work_ns` is {work}: 0 to {PAGE_WORK_MAX_NS} can be");
+    ensure(work <= PAGE_WORK_MAX_NS, &["cpu", "page_work_ns"], words)?;
     let words = format!("`tlb`: at most {} translations of a size, and walks of 1 s", Tlb::ENTRIES_MAX);
     ensure(machine.cpu.tlb.as_ref().is_none_or(Tlb::is_sound), &["cpu", "tlb"], words)?;
     let words = format!(
@@ -219,6 +222,11 @@ pub struct Cpu {
     /// Factor by which each step takes longer than `[cost]` says, because the CPU is emulated. 1 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<Sourced<u64>>,
+    /// CPU time for which a workload's program works on each page of memory that it loads or stores, ns: it makes or
+    /// checks the page's contents, and chooses the next page. The copy is not included, and `slowdown` does not apply.
+    /// At most a second. 0 by default: programs that do nothing but load and store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_work_ns: Option<Sourced<u64>>,
     /// The order in which CPUs that spin for a lock get it; `fifo` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_fairness: Option<Sourced<LockFairness>>,
@@ -319,7 +327,16 @@ impl CacheLines {
 /// Largest value of the key `slowdown` in `[cpu]`, the factor by which each step takes longer.
 const SLOWDOWN_MAX: u64 = 1000;
 
+/// Largest value of the key `page_work_ns` in `[cpu]`: a second.
+const PAGE_WORK_MAX_NS: u64 = 1_000_000_000;
+
 impl Cpu {
+    /// Returns the CPU time for which a program works on each page of memory that it loads or stores.
+    #[must_use]
+    pub fn page_work(&self) -> Nanos {
+        Nanos(self.page_work_ns.as_ref().map_or(0, |given| given.value))
+    }
+
     /// Returns the factor by which each step takes longer than its cost in `[cost]`.
     #[must_use]
     pub fn slowdown(&self) -> u64 {

@@ -40,6 +40,7 @@ struct Shared {
     files: RefCell<HashMap<String, Arc<File<Sim>>, FixedState>>,
     given: Given,
     kept: Kept,
+    page_work: Nanos,
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
@@ -101,6 +102,8 @@ pub struct SystemConfig {
     pub swap: SwapLayout,
     /// True if the machine keeps the first eight bytes of each page (a stamp), so that workloads can verify contents.
     pub stamps: bool,
+    /// CPU time for which a program works on each page of memory that it loads or stores, beside the copy.
+    pub page_work: Nanos,
 }
 
 impl SimSystem {
@@ -133,6 +136,7 @@ impl SimSystem {
             files,
             given,
             kept,
+            page_work: config.page_work,
             samples,
             kernel_tasks,
             has_khugepaged,
@@ -356,11 +360,17 @@ impl SimSystem {
         }
     }
 
-    /// Advances virtual time by the duration of a copy of `bytes` bytes to or from a program's own memory. Copies by
-    /// the engine are not included.
-    fn copy_as_program(&self, bytes: usize) {
-        let _program = self.shared.sim.span(Func::User);
-        self.shared.sim.spend(Step::CopyPage, bytes.div_ceil(PAGE_BYTES) as u32);
+    /// Advances virtual time by the duration of a copy of `bytes` bytes to or from a program's own memory, and of the
+    /// program's work on these bytes. Copies by the engine are not included.
+    fn work_as_program(&self, bytes: usize) {
+        let pages = bytes.div_ceil(PAGE_BYTES);
+        {
+            let _program = self.shared.sim.span(Func::User);
+            self.shared.sim.spend(Step::CopyPage, pages as u32);
+        }
+        if self.shared.page_work > Nanos(0) {
+            self.shared.sim.compute(Nanos(self.shared.page_work.0 * pages as u64));
+        }
     }
 
     fn for_process(shared: &Rc<Shared>, process: Arc<Process>) -> Self {
@@ -782,10 +792,10 @@ impl System for SimSystem {
 
     fn store(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
         self.alive()?;
-        self.copy_as_program(bytes.len());
+        self.work_as_program(bytes.len());
         self.engine()
             .access()
-            .write_region(&mut self.task.borrow_mut(), region, offset, bytes)
+            .store(&mut self.task.borrow_mut(), region, offset, bytes)
             .map_err(|error| self.words(error))?;
         self.translate(region, pages_of(offset, bytes.len()), 1);
         Ok(())
@@ -793,10 +803,10 @@ impl System for SimSystem {
 
     fn load(&self, region: &Arc<Region<Sim>>, offset: u64, bytes: &mut [u8]) -> Result<(), SystemError> {
         self.alive()?;
-        self.copy_as_program(bytes.len());
+        self.work_as_program(bytes.len());
         self.engine()
             .access()
-            .read_region(&mut self.task.borrow_mut(), region, offset, bytes)
+            .load(&mut self.task.borrow_mut(), region, offset, bytes)
             .map_err(|error| self.words(error))?;
         self.translate(region, pages_of(offset, bytes.len()), 1);
         Ok(())
