@@ -11,8 +11,8 @@ use recordings::looks::{Look, Pressure};
 use std::fs;
 use std::path::Path;
 
-/// Name of the disk with the workload's files in a guest.
-const DISK: &str = "vda";
+/// Names of a guest's disks: that with the workload's files, and that for swap. The machine file describes both as one.
+const DISKS: [&str; 2] = ["vda", "vdb"];
 
 /// Fields of a line of `/proc/diskstats`. For each field: its position after the disk's name, and the name that it gets
 /// in records.
@@ -80,15 +80,20 @@ fn stalls(resource: &str, text: &str) -> Vec<(String, u64)> {
     [("some", some), ("full", full)].into_iter().filter_map(of).collect()
 }
 
-/// Returns the counters in `text`, the text of `/proc/diskstats`, for the disk that holds the workload's files.
-/// Returned names begin with `sda_`, as in records of the simulator, so that both can be compared.
+/// Returns the counters in `text`, the text of `/proc/diskstats`, of a guest's disks together. Returned names begin with
+/// `sda_`, as in records of the simulator, so that both can be compared.
 fn disk(text: &str) -> Vec<(String, u64)> {
     let fields = |line: &str| {
         let mut words = line.split_whitespace().skip(2);
-        (words.next() == Some(DISK)).then(|| words.map(|word| word.parse().unwrap_or(0)).collect::<Vec<u64>>())
+        let is_ours = words.next().is_some_and(|name| DISKS.contains(&name));
+        is_ours.then(|| words.map(|word| word.parse().unwrap_or(0)).collect::<Vec<u64>>())
     };
-    let Some(found) = text.lines().find_map(fields) else { return Vec::new() };
-    DISK_FIELDS.iter().filter_map(|(place, name)| Some((format!("sda_{name}"), *found.get(*place)?))).collect()
+    let found: Vec<_> = text.lines().filter_map(fields).collect();
+    let sum = |place: usize| found.iter().map(|fields| fields.get(place).copied()).sum::<Option<u64>>();
+    if found.is_empty() {
+        return Vec::new();
+    }
+    DISK_FIELDS.iter().filter_map(|(place, name)| Some((format!("sda_{name}"), sum(*place)?))).collect()
 }
 
 /// Returns the CPU time of all tasks `kswapd0`, `kswapd1`, … together, us.
@@ -126,12 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_of_the_files_has_the_names_of_the_simulated_one() {
-        let text = " 254  16 vdb 1 2 3 4 5 6 7 8 9 10 11\n 254   0 vda 100 1 800 40 7 2 56 9 3 45 49 0 0 0 0 11 3\n";
+    fn the_disks_together_have_the_names_of_the_simulated_one() {
+        let text = " 254  16 vdb 1 2 3 4 5 6 7 8 9 10 11\n 254   0 vda 100 1 800 40 7 2 56 9 3 45 49 0 0 0 0 11 3\n \
+                    7 0 loop0 9 9 9 9 9 9 9 9 9 9 9\n";
         let found = disk(text);
-        for (name, value) in [("sda_reads", 100), ("sda_write_sectors", 56), ("sda_in_flight", 3), ("sda_io_ms", 45)] {
+        for (name, value) in [("sda_reads", 101), ("sda_write_sectors", 63), ("sda_in_flight", 12), ("sda_io_ms", 55)] {
             assert!(found.contains(&(name.to_owned(), value)), "{name}: {found:?}");
         }
+        assert!(disk("").is_empty());
     }
 
     #[test]
