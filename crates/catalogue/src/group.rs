@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use asked::Asked;
 pub(crate) use layers::{declare, lay_over, position, resolve};
 
-/// A memory control group of version 2, or of version 1 if a group of the machine has `soft_mib`. Sizes that are left out are those of a new group: no limits, no protection.
+/// A memory control group of version 2, or of version 1 if a group of the machine has `soft_mib` or `memsw_mib`. Sizes that are left out are those of a new group: no limits, no protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -48,9 +48,14 @@ pub struct Group {
     pub min_mib: Option<u64>,
     /// `memory.soft_limit_in_bytes`, MiB at full scale: when memory runs short, kswapd first takes pages from the group
     /// that is farthest above this size. All groups of the machine are then of version 1: `max_mib` is
-    /// `memory.limit_in_bytes`, and they have no sizes besides these two.
+    /// `memory.limit_in_bytes`, and they have no sizes besides these two and `memsw_mib`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_mib: Option<u64>,
+    /// `memory.memsw.limit_in_bytes`, MiB at full scale: the largest amount of memory and swap together that may be
+    /// charged to the group. It needs `max_mib`, and may not be below it. All groups of the machine are then of version
+    /// 1, as with `soft_mib`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memsw_mib: Option<u64>,
     /// `memory.swap.max`, MiB at full scale: the largest amount of the group's memory that may be in swap at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub swap_max_mib: Option<u64>,
@@ -121,6 +126,13 @@ impl Group {
         self.tasks.iter().filter(|task| !tasks.iter().any(|name| names(task, name)))
     }
 
+    /// Returns the key that makes the group one of version 1; `None` if it has no such key.
+    #[must_use]
+    pub fn key_of_version_1(&self) -> Option<&'static str> {
+        let keys = [("soft_mib", self.soft_mib), ("memsw_mib", self.memsw_mib)];
+        keys.into_iter().find(|(_, size)| size.is_some()).map(|(key, _)| key)
+    }
+
     /// Returns the limits and protections that are set, each with its size in pages at `scale`.
     #[must_use]
     pub fn limits(&self, scale: Scale) -> Vec<(Limit, u64)> {
@@ -131,6 +143,7 @@ impl Group {
             (Limit::Min, self.min_mib),
             (Limit::Soft, self.soft_mib),
             (Limit::SwapMax, self.swap_max_mib),
+            (Limit::Memsw, self.memsw_mib),
         ];
         limits.into_iter().filter_map(|(limit, mib)| Some((limit, scale.of(mib?.saturating_mul(256))))).collect()
     }
@@ -164,8 +177,8 @@ fn is_name(part: &str) -> bool {
 ///
 /// # Errors
 /// When there are too many groups, when a group has an impossible name, task, count or `oom_score_adj`, when its name
-/// is taken or its parent does not exist, or when a size is above the group's `max_mib`. The error is about the first
-/// such group, and has file and line.
+/// is taken or its parent does not exist, when a size is above the group's `max_mib`, or when the group's `memsw_mib` is
+/// below it. The error is about the first such group, and has file and line.
 pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
     let tables = layers::tables(file);
     let place = |n: usize, key: &str| {
@@ -212,8 +225,29 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
                 return refuse(&place(n, key), why);
             }
         }
+        if let Err(why) = check_memsw(group) {
+            return refuse(&place(n, "memsw_mib"), why);
+        }
     }
     check_version(groups).map_err(|(n, key, why)| Error::at(&place(n, key), format!("in [[group]]: {why}")))
+}
+
+/// Checks that a limit of memory and swap together is not below the group's limit of memory.
+///
+/// # Errors
+/// When it is below, or when the group has no limit of memory: no limit is then above the one of memory. The error says
+/// so.
+fn check_memsw(group: &Group) -> Result<(), String> {
+    let name = &group.name;
+    match (group.memsw_mib, group.max_mib) {
+        (Some(memsw), None) => Err(format!(
+            "`memsw_mib` of `{name}` is {memsw}, below its `max_mib`, which has no limit: expected a `max_mib` of at most {memsw}"
+        )),
+        (Some(memsw), Some(max)) if memsw < max => Err(format!(
+            "`memsw_mib` of `{name}` is {memsw}, below its `max_mib`, {max}: memory and swap together are no less than memory"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that groups of version 1, if there are some, have no keys of version 2.
@@ -221,7 +255,8 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
 /// # Errors
 /// The number of the first group that has such a key, the key, and the error in words.
 fn check_version(groups: &[Group]) -> Result<(), (usize, &'static str, String)> {
-    let Some(soft) = groups.iter().find(|group| group.soft_mib.is_some()) else { return Ok(()) };
+    let first = groups.iter().find_map(|group| Some((&group.name, group.key_of_version_1()?)));
+    let Some((name, key_of_v1)) = first else { return Ok(()) };
     for (n, group) in groups.iter().enumerate() {
         let keys = [
             ("high_mib", group.high_mib.is_some()),
@@ -232,8 +267,8 @@ fn check_version(groups: &[Group]) -> Result<(), (usize, &'static str, String)> 
         ];
         if let Some((key, _)) = keys.into_iter().find(|(_, is_set)| *is_set) {
             let why = format!(
-                "`{key}` of `{}` is of version 2, but `soft_mib` of `{}` makes all groups those of version 1",
-                group.name, soft.name
+                "`{key}` of `{}` is of version 2, but `{key_of_v1}` of `{name}` makes all groups those of version 1",
+                group.name
             );
             return Err((n, key, why));
         }
@@ -343,6 +378,18 @@ mod tests {
         assert_eq!(
             told("[[group]]\nname = \"a\"\nsoft_mib = 9\n[[group]]\nname = \"b\"\nlow_mib = 8\n"),
             "m.toml:6: in [[group]]: `low_mib` of `b` is of version 2, but `soft_mib` of `a` makes all groups those of version 1"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\nmax_mib = 8\nmemsw_mib = 9\nswap_max_mib = 8\n"),
+            "m.toml:5: in [[group]]: `swap_max_mib` of `a` is of version 2, but `memsw_mib` of `a` makes all groups those of version 1"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\nmax_mib = 9\nmemsw_mib = 8\n"),
+            "m.toml:4: in [[group]]: `memsw_mib` of `a` is 8, below its `max_mib`, 9: memory and swap together are no less than memory"
+        );
+        assert_eq!(
+            told("[[group]]\nname = \"a\"\nmemsw_mib = 8\n"),
+            "m.toml:3: in [[group]]: `memsw_mib` of `a` is 8, below its `max_mib`, which has no limit: expected a `max_mib` of at most 8"
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\ntasks = [\"ok\", \"*x\"]\n"),

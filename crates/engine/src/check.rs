@@ -67,7 +67,12 @@ impl<M: Machine> Access<M> {
         let mut slots = vec![0; groups.room()];
         // Pages of files; the dirty ones among them; those whose last write failed.
         let mut of_files = vec![[0; 3]; groups.room()];
-        self.swap.slots.lock().owners().for_each(|owner| slots[usize::from(owner.0)] += 1);
+        let mut swapped_out = vec![0; groups.room()];
+        {
+            let all = self.swap.slots.lock();
+            all.owners().for_each(|owner| slots[usize::from(owner.0)] += 1);
+            all.owners_of_swapped_out().for_each(|owner| swapped_out[usize::from(owner.0)] += 1);
+        }
         for frame in (0..end as u32).map(FrameNumber) {
             let group = self.frames.group(frame);
             if !group.is_root() {
@@ -99,6 +104,14 @@ impl<M: Machine> Access<M> {
             let usage = groups.swap_usage(group);
             ensure(found == usage, || {
                 format!("group {}: {found} swap slots of its subtree, charged {usage}", group.0)
+            })?;
+            let found: u64 = below.iter().map(|id| swapped_out[usize::from(id.0)]).sum();
+            let counted = groups.swapped_out(group);
+            ensure(found == counted, || {
+                format!(
+                    "group {}: {found} slots of its subtree whose page is not in memory, counted {counted}",
+                    group.0
+                )
             })?;
         }
         Ok(())

@@ -135,7 +135,7 @@ impl NamedGroups {
     pub fn rows(&self, engine: &Engine<Sim>) -> Vec<Row> {
         let stat = |ids: &[GroupId]| sum(ids.iter().map(|id| engine.lru().group_stat(*id)));
         let pressure = |ids: &[GroupId]| sum_pressure(ids.iter().map(|id| engine.machine().pressure(id.0)));
-        self.sections.iter().flat_map(|(group, ids)| rows(&group.name, &stat(ids), &pressure(ids))).collect()
+        self.sections.iter().flat_map(|(group, ids)| rows(group, &stat(ids), &pressure(ids))).collect()
     }
 }
 
@@ -181,11 +181,13 @@ pub(crate) fn check(machine: &str, groups: &[Group], named: &[&str]) -> Result<(
 /// Returns the names of the report rows that the memory control groups of a machine file add.
 #[must_use]
 pub fn row_names(groups: &[Group]) -> Vec<RowName> {
-    names(groups.iter().flat_map(|group| rows(&group.name, &Vmstat::new(), &Pressure::default())).collect())
+    names(groups.iter().flat_map(|group| rows(group, &Vmstat::new(), &Pressure::default())).collect())
 }
 
-/// Returns the rows of one group. The name of each row consists of the group's name and the name of a file or counter.
-pub(crate) fn rows(group: &str, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
+/// Returns the rows of one section `[[group]]`. The name of each row consists of the section's name and the name of a file
+/// or counter. Groups with a limit of memory and swap together have rows about this sum.
+pub(crate) fn rows(of: &Group, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
+    let group = &of.name;
     let count = |name: &str| stat.get(name).copied().unwrap_or_default() as f64;
     let title = format!("group {group}");
     let row = |name: &str, unit: &str, better, decimals, value| {
@@ -199,6 +201,15 @@ pub(crate) fn rows(group: &str, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> 
         mib("anon", count("inactive_anon") + count("active_anon")),
         mib("file", count("inactive_file") + count("active_file")),
     ];
+    let with_swap = of.memsw_mib.is_some().then(|| {
+        let size = |name: &str| mib(name, count(name));
+        let failures = "memory.memsw.failcnt";
+        [
+            size("memory.memsw.usage_in_bytes"),
+            size("memory.memsw.max_usage_in_bytes"),
+            row(failures, "", Better::Neutral, 0, count(failures)),
+        ]
+    });
     let pages = |name: &str| row(name, "pages", Better::Lower, 0, count(name));
     let events = |name: &str| row(name, "", Better::Neutral, 0, count(&format!("memory.events.{name}")));
     let counted = ["pgscan", "pgsteal", "workingset_refault_anon", "workingset_refault_file"].map(pages);
@@ -207,5 +218,11 @@ pub(crate) fn rows(group: &str, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> 
         row(&format!("memory.pressure {line}"), "s", Better::Lower, 3, stalls.total_us as f64 / 1e6)
     };
     let of_pressure = [stalled("some", pressure.some), stalled("full", pressure.full)];
-    sizes.into_iter().chain(counted).chain(of_events).chain(of_pressure).collect()
+    sizes
+        .into_iter()
+        .chain(with_swap.into_iter().flatten())
+        .chain(counted)
+        .chain(of_events)
+        .chain(of_pressure)
+        .collect()
 }

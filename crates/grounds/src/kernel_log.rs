@@ -168,10 +168,13 @@ fn group_info<M: Machine>(engine: &Engine<M>, groups: &NamedGroups, id: GroupId)
     let stat = engine.lru().group_stat(id);
     let (usage, limit) = (tree.usage(id) * PAGE_KIB, tree.limit(id, Limit::Max) * PAGE_KIB);
     let failures = stat.get("memory.events.max").copied().unwrap_or_default();
-    let mut lines = vec![
-        format!("memory: usage {usage}kB, limit {limit}kB, failcnt {failures}"),
-        format!("Memory cgroup stats for {}:", path(groups, id)),
-    ];
+    let mut lines = vec![format!("memory: usage {usage}kB, limit {limit}kB, failcnt {failures}")];
+    let memsw = tree.limit(id, Limit::Memsw);
+    if memsw < u64::MAX {
+        let (usage, limit, failures) = (tree.memsw_usage(id) * PAGE_KIB, memsw * PAGE_KIB, tree.memsw_failures(id));
+        lines.push(format!("memory+swap: usage {usage}kB, limit {limit}kB, failcnt {failures}"));
+    }
+    lines.push(format!("Memory cgroup stats for {}:", path(groups, id)));
     let bytes = |names: [&str; 2]| names.iter().filter_map(|name| stat.get(*name)).sum::<u64>() * PAGE_BYTES as u64;
     lines.push(format!("anon {}", bytes(["inactive_anon", "active_anon"])));
     lines.push(format!("file {}", bytes(["inactive_file", "active_file"])));

@@ -131,7 +131,7 @@ impl Shared {
     /// Returns the library's out-of-memory error if `error` is a failed allocation because a memory group had reached
     /// its limit; otherwise `None`.
     pub fn error_of_full_group(&self, error: &engine::Error) -> Option<Error> {
-        let engine::Error::OutOfMemory { cause: OutOfMemory { full: Some((group, pages)), .. }, .. } = error else {
+        let engine::Error::OutOfMemory { cause: OutOfMemory { full: Some((group, _, pages)), .. }, .. } = error else {
             return None;
         };
         let (name, bytes) = (self.groups.as_ref()?.path_of(*group), pages * PAGE_BYTES as u64);

@@ -144,6 +144,30 @@ fn groups_of_version_1_have_a_soft_limit() {
 }
 
 #[test]
+fn groups_of_version_1_have_a_limit_of_memory_and_swap_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("kernel.log");
+    // The four tasks touch 768 MiB. Killed programs leave room for the others.
+    let group = "a:max_mib=256,memsw_mib=512,tasks=anon*";
+    let arguments = ["run", "anon", "--scale", "1/16", "--kernel", "6.1-classic", "--group", group];
+    let rows = ["--rows", "a: memory", "--format", "csv", "--kernel-log", log.to_str().unwrap()];
+    let text = report(&[&arguments[..], &rows[..]].concat());
+    let value = |name: &str| {
+        let row = text.lines().find(|line| line.contains(&format!("a: {name},"))).unwrap_or_else(|| panic!("{text}"));
+        row.split(',').nth(5).unwrap().parse::<f64>().unwrap()
+    };
+    assert!((15.0..=16.0).contains(&value("memory.peak")), "{text}");
+    assert!((31.0..=32.0).contains(&value("memory.memsw.max_usage_in_bytes")), "{text}");
+    assert!(value("memory.memsw.usage_in_bytes") <= 32.0 && text.contains("a: memory.memsw.failcnt"), "{text}");
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("memory+swap: usage 32768kB, limit 32768kB, failcnt "), "{log}");
+    let told = refused(&["run", "randread", "--group", "a:max_mib=8,memsw_mib=4"]);
+    assert!(told.contains("--group a:memsw_mib=4: `memsw_mib` of `a` is 4, below its `max_mib`, 8"), "{told}");
+    let told = refused(&["run", "randread", "--group", "a:max_mib=8,memsw_mib=16,swap_max_mib=4"]);
+    assert!(told.contains("`swap_max_mib` of `a` is of version 2, but `memsw_mib` of `a` makes"), "{told}");
+}
+
+#[test]
 fn groups_that_cannot_be_are_refused_with_file_and_line_or_the_option() {
     let of_option = |group: &str| refused(&["run", "randread", "--group", group]);
     assert!(of_option("a:max_mb=5").contains("unknown key `max_mb`: did you mean `max_mib`?"));

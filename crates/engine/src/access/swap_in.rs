@@ -10,7 +10,7 @@ use crate::allocate::OutOfMemory;
 use crate::anonymous::{Entry, Region};
 use crate::bio::Bio;
 use crate::lru::Insert;
-use crate::memory::{Flags, Gfp, GroupId, Owner};
+use crate::memory::{Flags, Gfp, GroupId, Owner, Returning};
 use crate::stat::Event;
 use crate::swap::area::Slots;
 use crate::swap::choices::{SwapReadahead, SwapWindows};
@@ -224,9 +224,16 @@ impl<M: Machine> Access<M> {
     /// Allocates a page and charges it to `owner`, the group whose page was swapped out. If this group was removed,
     /// charges the page to the task's group (mechanisms/groups, 1). The group may be removed meanwhile, but its number is
     /// not used again before the page is charged.
-    fn allocate_for(&self, owner: GroupId, task: &mut Task, gfp: Gfp) -> Result<FrameNumber, OutOfMemory> {
-        let pin = self.groups.as_ref().filter(|_| !owner.is_root()).and_then(|groups| groups.pin(owner));
-        let own = if pin.is_some() { std::mem::replace(&mut task.group, owner) } else { task.group };
+    ///
+    /// `returning` is the announcement that the page comes back to its group; `None` if the group was removed.
+    fn allocate_for(
+        &self,
+        owner: GroupId,
+        returning: Option<&Returning<'_, M>>,
+        task: &mut Task,
+        gfp: Gfp,
+    ) -> Result<FrameNumber, OutOfMemory> {
+        let own = if returning.is_some() { std::mem::replace(&mut task.group, owner) } else { task.group };
         let found = self.allocate(task, gfp, Order::ZERO);
         task.group = own;
         found
@@ -244,7 +251,9 @@ impl<M: Machine> Access<M> {
             slots.owner(slot)
         };
         let gfp = if is_wanted { Gfp::SWAP_IN } else { Gfp::READAHEAD };
-        let frame = match self.allocate_for(owner, task, gfp) {
+        let groups = self.groups.as_ref().filter(|_| !owner.is_root());
+        let returning = groups.and_then(|groups| groups.begin_return(owner));
+        let frame = match self.allocate_for(owner, returning.as_ref(), task, gfp) {
             Ok(frame) => frame,
             Err(cause) if is_wanted => return Err(self.out_of_memory(cause)),
             Err(_) => return Ok(false),
@@ -256,6 +265,7 @@ impl<M: Machine> Access<M> {
             }
             is_readable
         });
+        drop(returning);
         if !is_claimed {
             self.lru().put(frame);
             return Ok(false);

@@ -9,7 +9,7 @@ use super::out_of_memory::{Exhausted, Hope};
 use super::slow::fruitless_wait;
 use super::{Allocate, OutOfMemory};
 use crate::memory::group::kernel::STACK_BYTES;
-use crate::memory::{Gfp, GroupEvent, GroupId, Groups, KernelMemory, Limit, MigrateType};
+use crate::memory::{Full, Gfp, GroupEvent, GroupId, Groups, KernelMemory, Limit, MigrateType};
 use crate::reclaim::control::COSTLY_ORDER;
 use crate::reclaim::direct::Progress;
 use crate::reclaim::group::GroupReclaim;
@@ -132,33 +132,39 @@ impl<M: Machine> Allocate<M> {
         Ok(group)
     }
 
-    /// Reclaims in the group `full`, whose limit refused the charge of the pages, until the pages can be charged.
-    /// Returns the number of pages by which the charge raised the groups' counters.
+    /// Reclaims in the group `full`, whose limit refused the charge of the pages, until the pages can be charged. If the
+    /// limit is that of memory and swap together, swaps no page out, since that would not lower their sum. Returns the
+    /// number of pages by which the charge raised the groups' counters.
     fn make_room_in(
         &self,
         groups: &Groups<M>,
-        mut full: GroupId,
+        mut full: Full,
         task: &mut Task,
         gfp: Gfp,
         order: Order,
         work: &mut Work,
     ) -> Result<u64, OutOfMemory> {
         let pages = order.pages();
-        let failed = |full, event| {
+        let failed = |Full { group, limit }, event| {
             self.stat.count(event, 1);
-            Err(OutOfMemory { order, full: Some((full, groups.limit(full, Limit::Max))) })
+            Err(OutOfMemory { order, full: Some((group, limit, groups.limit(group, limit))) })
         };
         let (mut retries, mut has_drained, mut fruitless_rounds) = (RETRIES_MAX, false, 0);
         loop {
-            groups.count(full, GroupEvent::Max);
+            let is_of_memory = full.limit != Limit::Memsw;
+            if is_of_memory {
+                groups.count(full.group, GroupEvent::Max);
+            } else {
+                groups.count_memsw_failure(full.group);
+            }
             if !gfp.wait {
                 return failed(full, Event::AllocFailed);
             }
-            let wanted = GroupReclaim { group: full, pages, gfp, may_swap: true, swappiness: None };
+            let wanted = GroupReclaim { group: full.group, pages, gfp, may_swap: is_of_memory, swappiness: None };
             let stalled = Stalled::begin(&self.machine);
             let freed = self.try_to_free_group_pages(task, wanted, work);
             drop(stalled);
-            if !has_drained && groups.margin(full) < pages {
+            if !has_drained && groups.margin(full.group) < pages {
                 groups.drain_stocks();
                 has_drained = true;
                 // The attempt with the drained pages counts as none.
@@ -179,8 +185,9 @@ impl<M: Machine> Allocate<M> {
                 continue;
             }
             if retries == 0 {
-                groups.count(full, GroupEvent::Oom);
-                if self.kill_for(task, Exhausted::Group(full), gfp, order, || groups.margin(full) >= pages)
+                let group = full.group;
+                groups.count(group, GroupEvent::Oom);
+                if self.kill_for(task, Exhausted::Group(group), gfp, order, || groups.margin(group) >= pages)
                     == Hope::Memory
                 {
                     retries = RETRIES_MAX;

@@ -21,7 +21,7 @@ mod zonelist_cache;
 
 pub use choices::Choices;
 
-use crate::memory::{Gfp, GroupId};
+use crate::memory::{Gfp, GroupId, Limit};
 use crate::reclaim::Reclaim;
 use crate::slab::SlabCache;
 use crate::stat::{Event, Gauge};
@@ -38,8 +38,9 @@ use zonelist_cache::ZonelistCache;
 pub struct OutOfMemory {
     /// The order of the request.
     pub order: Order,
-    /// The control group whose limit refused the request, and the limit in pages; `None` if memory itself is exhausted.
-    pub full: Option<(GroupId, u64)>,
+    /// The control group whose limit refused the request, the limit that refused it, and its size in pages; `None` if
+    /// memory itself is exhausted.
+    pub full: Option<(GroupId, Limit, u64)>,
 }
 
 impl OutOfMemory {
@@ -53,9 +54,9 @@ impl OutOfMemory {
 
 impl std::fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some((group, limit)) = self.full {
-            let group = group.0;
-            return write!(f, "control group {group} is full: nothing can be freed of its {limit} pages (memory.max)");
+        if let Some((group, limit, pages)) = self.full {
+            let (group, limit) = (group.0, limit.name());
+            return write!(f, "control group {group} is full: nothing can be freed of its {pages} pages ({limit})");
         }
         match self.order {
             Order::ZERO => f.write_str("out of memory: no page can be made free"),

@@ -7,8 +7,9 @@ use crate::stat::Vmstat;
 use machine::{Machine, PAGE_BYTES};
 
 impl<M: Machine> Lru<M> {
-    /// Returns the counters of a group. `memory.current`, `memory.peak`, `memory.swap.current` and the gauges and
-    /// events of `memory.stat` include the group's descendants. `memory.events.high` and the like count only the
+    /// Returns the counters of a group. `memory.current`, `memory.peak`, `memory.swap.current`, `memory.memsw.*` and the
+    /// gauges and events of `memory.stat` include the group's descendants. If a group has a limit of memory and swap
+    /// together, all groups have `memory.memsw.*`. `memory.events.high` and the like count only the
     /// group's own events. Gauges count pages. The result is empty if memory has no groups.
     #[must_use]
     #[doc(alias = "memory.stat")]
@@ -18,6 +19,11 @@ impl<M: Machine> Lru<M> {
         stat.insert("memory.current".into(), groups.usage(group));
         stat.insert("memory.peak".into(), groups.peak(group));
         stat.insert("memory.swap.current".into(), groups.swap_usage(group));
+        if groups.has_memsw_limit() {
+            stat.insert("memory.memsw.usage_in_bytes".into(), groups.memsw_usage(group));
+            stat.insert("memory.memsw.max_usage_in_bytes".into(), groups.memsw_peak(group));
+            stat.insert("memory.memsw.failcnt".into(), groups.memsw_failures(group));
+        }
         for event in GroupEvent::ALL {
             stat.insert(format!("memory.events.{}", event.name()), groups.events(group, event));
         }

@@ -31,6 +31,7 @@ pub use frame::{Flags, Frame, FrameTable, Latched, OWNERS_MAX, Owner, READERS_MA
 pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
+pub(crate) use group::{Full, Returning};
 pub use group::{GroupError, GroupEvent, GroupGauge, GroupId, Groups, KernelMemory, Limit, Subtree};
 pub use lent::Block;
 pub use list::{FRAMES_MAX, Links, List, NO_FRAME};

@@ -79,6 +79,9 @@ pub struct Slots {
     owners: Box<[u16]>,
     /// The owners (control groups) of slots that became free since the last call of [`Slots::take_freed`].
     freed: Vec<GroupId>,
+    /// The owners of slots whose page left memory (`true`), or came back, or whose slot became free while the page was
+    /// not in memory (`false`), since the last call of [`Slots::take_moved`].
+    moved: Vec<(GroupId, bool)>,
     /// Slots that neither a page table nor the swap cache uses.
     unused: Numbers,
     /// Slots that the swap cache uses, and no page table.
@@ -98,6 +101,7 @@ impl Slots {
             uses: vec![0; slots as usize].into_boxed_slice(),
             owners: Box::default(),
             freed: Vec::new(),
+            moved: Vec::new(),
             unused: Numbers::all(slots),
             only_cached: Numbers::none(slots),
             free: slots.saturating_sub(1),
@@ -127,6 +131,11 @@ impl Slots {
         self.owners.iter().map(|owner| GroupId(*owner))
     }
 
+    /// Returns the control groups of the slots whose page is not in memory.
+    pub(crate) fn owners_of_swapped_out(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.owners().zip(&self.uses).filter(|(_, uses)| **uses & CACHE == 0).map(|(owner, _)| owner)
+    }
+
     /// Records that a slot in use is charged to a group.
     pub fn set_owner(&mut self, slot: u32, owner: GroupId) {
         self.owners[slot as usize] = owner.0;
@@ -135,6 +144,12 @@ impl Slots {
     /// Returns the group of each slot that was charged to a group and became free since the last call.
     pub fn take_freed(&mut self) -> Vec<GroupId> {
         std::mem::take(&mut self.freed)
+    }
+
+    /// Returns the moves of pages of groups between swap and memory since the last call, in their order: the group, and
+    /// `true` if the page left memory and now is in swap alone, or `false` if it no longer is.
+    pub fn take_moved(&mut self) -> Vec<(GroupId, bool)> {
+        std::mem::take(&mut self.moved)
     }
 
     /// Returns the number of free slots.
@@ -276,11 +291,15 @@ impl Slots {
     pub fn release(&mut self, slot: u32) -> bool {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
         self.set_uses(slot, self.uses[slot as usize] - 1);
+        if self.uses[slot as usize] == 0 {
+            self.note_moved(slot, false);
+        }
         self.note_free(slot)
     }
 
     /// Records that the swap cache uses a slot, because the slot's page is about to be read into memory.
     pub fn set_cached(&mut self, slot: u32) {
+        self.note_moved(slot, false);
         self.set_uses(slot, self.uses[slot as usize] | CACHE);
     }
 
@@ -288,7 +307,17 @@ impl Slots {
     pub fn clear_cached(&mut self, slot: u32) -> bool {
         assert!(self.is_cached(slot), "swap slot {slot} is not in the cache");
         self.set_uses(slot, self.uses[slot as usize] & !CACHE);
+        if self.uses[slot as usize] != 0 {
+            self.note_moved(slot, true);
+        }
         self.note_free(slot)
+    }
+
+    fn note_moved(&mut self, slot: u32, is_out: bool) {
+        let owner = self.owner(slot);
+        if !owner.is_root() {
+            self.moved.push((owner, is_out));
+        }
     }
 
     fn note_free(&mut self, slot: u32) -> bool {

@@ -29,10 +29,16 @@ impl<M: Machine> Compressed<M> {
 }
 
 impl<M: Machine> Swap<M> {
-    /// Calls `change` with the swap slots, whose lock is held meanwhile. Then uncharges the slots that became free from
+    /// Calls `change` with the swap slots, whose lock is held meanwhile. Tells the groups which of their pages left memory
+    /// for swap or came back. Then uncharges the slots that became free from
     /// their groups, and frees the memory that compressed swap no longer needs for them.
     pub(crate) fn with_slots<R>(&self, change: impl FnOnce(&mut Slots) -> R) -> R {
-        let (result, freed) = self.swap.with_slots(&self.machine, |slots| (change(slots), slots.take_freed()));
+        let (result, freed) = self.swap.with_slots(&self.machine, |slots| {
+            let result = change(slots);
+            // Under the lock, so that no slot comes back before it is gone.
+            self.move_slots(slots.take_moved());
+            (result, slots.take_freed())
+        });
         freed.into_iter().for_each(|group| self.uncharge_swap(group, 1));
         if self.compressed.percent > 0 {
             self.give_back_surplus();

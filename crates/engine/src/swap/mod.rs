@@ -191,6 +191,12 @@ impl<M: Machine> Swap<M> {
         }
     }
 
+    /// Tells the groups which of their pages left memory for swap (`true`) or came back (`false`).
+    fn move_slots(&self, moved: Vec<(GroupId, bool)>) {
+        let Some(groups) = &self.groups else { return };
+        moved.into_iter().for_each(|(owner, is_out)| groups.move_slot(owner, is_out));
+    }
+
     /// Returns a group if it still exists, and otherwise its nearest ancestor that exists (`mem_cgroup_id_get_online`).
     fn live_group(&self, group: GroupId) -> GroupId {
         let Some(groups) = &self.groups else { return group };

@@ -101,7 +101,7 @@ fn set_limit(groups: &Groups<Sim>, id: GroupId, engine: &Engine<Sim>, rng: &mut 
     let memory = engine.memory().usable_pages();
     let limit = pick(rng, &Limit::ALL);
     let most = match limit {
-        Limit::Max | Limit::High | Limit::Soft => memory,
+        Limit::Max | Limit::High | Limit::Soft | Limit::Memsw => memory,
         Limit::Low | Limit::Min | Limit::SwapMax => memory / 8,
     };
     let pages = if rng.below(3) == 0 { limit.default_pages() } else { log_between(rng, 64, most) };

@@ -36,6 +36,7 @@ mod lent;
 mod log_order;
 mod lruvec;
 mod map;
+mod memsw;
 mod modern;
 mod multigen;
 mod nodes;

@@ -187,7 +187,8 @@ impl<M: Machine> Allocate<M> {
         let (memory, swap) = (self.memory().usable_pages(), u64::from(self.swap.total_slots()));
         match (exhausted, &self.groups) {
             (Exhausted::Group(group), Some(groups)) => {
-                memory.min(groups.limit(group, Limit::Max)) + swap.min(groups.limit(group, Limit::SwapMax))
+                let each = memory.min(groups.limit(group, Limit::Max)) + swap.min(groups.limit(group, Limit::SwapMax));
+                each.min(groups.limit(group, Limit::Memsw))
             }
             (Exhausted::Group(_) | Exhausted::Memory, _) => memory + swap,
         }

@@ -3,7 +3,8 @@
 //! *Holds* the tree of groups ([`tree`]), each with a counter of its pages, limits, protections and events. A page is
 //! charged to the group of the task that first used the page, and to all ancestors of the group. The page stays charged
 //! until it is freed. A CPU keeps some pages charged in advance ([`stock`]), so that most charges change no shared
-//! counter. Pages of the root group are not counted. The module is called by `allocate` to charge, by
+//! counter. Pages of the root group are not counted. A group of version 1 may have a limit of memory and swap together
+//! ([`memsw`]). The module is called by `allocate` to charge, by
 //! [`super::Memory::free`] to uncharge, by `reclaim` to walk a subtree and for the protection of its groups
 //! ([`protection`]). *Locks*: the lock of the tree; a CPU's stock is a per-CPU slot. *Description*:
 //! mechanisms/groups, 1 to 5.
@@ -13,12 +14,14 @@
 
 pub(crate) mod id;
 pub mod kernel;
+mod memsw;
 pub mod protection;
 pub mod stock;
 pub mod tree;
 
 pub use id::GroupId;
 pub use kernel::KernelMemory;
+pub(crate) use memsw::{Full, Returning};
 pub use protection::Protection;
 pub use tree::{GroupError, Limit, Subtree};
 
@@ -28,6 +31,7 @@ use crate::task::Task;
 use kernel::KernelMemories;
 use machine::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use machine::{Machine, PerCpu};
+use memsw::Together;
 use stock::Stock;
 use tree::Tree;
 
@@ -123,6 +127,8 @@ struct Group {
     usage: AtomicU64,
     /// Number of swap slots with pages of the group and its descendants.
     swap: AtomicU64,
+    /// The memory and the swap of the group, counted together.
+    together: Together,
     /// Largest value of `usage` so far.
     peak: AtomicU64,
     /// The limits and protections of the group, in the order of [`Limit::ALL`].
@@ -144,6 +150,7 @@ impl Group {
         let group = Self {
             usage: AtomicU64::new(0),
             swap: AtomicU64::new(0),
+            together: Together::default(),
             peak: AtomicU64::new(0),
             limits: Default::default(),
             effective: Default::default(),
@@ -163,11 +170,21 @@ impl Group {
         }
         let counts = self.effective.iter().chain(&self.claimed).chain(&self.events).chain([&self.peak]);
         counts.for_each(|count| count.store(0, Relaxed));
+        self.together.reset();
         self.is_oom_group.store(false, Relaxed);
     }
 
     fn limit(&self, limit: Limit) -> u64 {
         self.limits[limit as usize].load(Relaxed)
+    }
+
+    /// Records that the group has `usage` pages in memory. With `counts_swap`, also records the sum of its pages in
+    /// memory and in swap.
+    fn record_peak(&self, usage: u64, counts_swap: bool) {
+        self.peak.fetch_max(usage, Relaxed);
+        if counts_swap {
+            self.together.record_peak(usage);
+        }
     }
 }
 
@@ -184,6 +201,9 @@ pub struct Groups<M: Machine> {
     has_protection: AtomicBool,
     /// `true` once any group had a soft limit. As long as it is `false`, kswapd looks for no group above its soft limit.
     has_soft_limit: AtomicBool,
+    /// `true` once any group had a limit of memory and swap together. As long as it is `false`, charges do not add up
+    /// the two.
+    has_memsw_limit: AtomicBool,
 }
 
 impl<M: Machine> Groups<M> {
@@ -198,6 +218,7 @@ impl<M: Machine> Groups<M> {
             kernel: KernelMemories::new(machine, count),
             has_protection: AtomicBool::new(false),
             has_soft_limit: AtomicBool::new(false),
+            has_memsw_limit: AtomicBool::new(false),
         }
     }
 
@@ -292,6 +313,9 @@ impl<M: Machine> Groups<M> {
         if limit == Limit::Soft && pages < u64::MAX {
             self.has_soft_limit.store(true, Relaxed);
         }
+        if limit == Limit::Memsw && pages < u64::MAX {
+            self.has_memsw_limit.store(true, Relaxed);
+        }
     }
 
     /// Returns whether the out-of-memory killer kills the whole group when it kills a process of the group
@@ -339,18 +363,24 @@ impl<M: Machine> Groups<M> {
     ///
     /// # Errors
     /// Fails with the nearest group whose limit would be exceeded. On failure, no counter is changed.
-    fn add(&self, id: GroupId, pages: u64) -> Result<(), GroupId> {
+    fn add(&self, id: GroupId, pages: u64) -> Result<(), Full> {
+        let has_memsw_limit = self.has_memsw_limit();
         for at in self.lineage(id) {
             let group = self.group(at);
             let usage = group.usage.fetch_add(pages, Relaxed) + pages;
-            if usage > group.limit(Limit::Max) {
+            let refused_by = if has_memsw_limit && !group.allows_together(usage) {
+                Some(Limit::Memsw)
+            } else {
+                (usage > group.limit(Limit::Max)).then_some(Limit::Max)
+            };
+            if let Some(limit) = refused_by {
                 group.usage.fetch_sub(pages, Relaxed);
                 self.lineage(id).take_while(|below| *below != at).for_each(|below| {
                     self.group(below).usage.fetch_sub(pages, Relaxed);
                 });
-                return Err(at);
+                return Err(Full { group: at, limit });
             }
-            group.peak.fetch_max(usage, Relaxed);
+            group.record_peak(usage, has_memsw_limit);
         }
         Ok(())
     }
@@ -358,8 +388,9 @@ impl<M: Machine> Groups<M> {
     /// Adds pages to the counters of a group and of its ancestors, even if the counters then exceed the limits.
     pub(crate) fn add_forced(&self, id: GroupId, pages: u64) {
         for at in self.lineage(id) {
-            let usage = self.group(at).usage.fetch_add(pages, Relaxed) + pages;
-            self.group(at).peak.fetch_max(usage, Relaxed);
+            let group = self.group(at);
+            let usage = group.usage.fetch_add(pages, Relaxed) + pages;
+            group.record_peak(usage, self.has_memsw_limit());
         }
     }
 
@@ -474,7 +505,7 @@ mod tests {
         let child = groups.create(parent).unwrap();
         groups.set_limit(parent, Limit::Max, 100);
         assert_eq!(groups.add(child, 60), Ok(()));
-        assert_eq!(groups.add(child, 41), Err(parent));
+        assert_eq!(groups.add(child, 41), Err(Full { group: parent, limit: Limit::Max }));
         assert_eq!((groups.usage(child), groups.usage(parent), groups.usage(GroupId::ROOT)), (60, 60, 0));
         groups.add_forced(child, 41);
         assert_eq!((groups.usage(parent), groups.peak(parent)), (101, 101));

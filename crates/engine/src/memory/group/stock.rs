@@ -3,7 +3,7 @@
 //! A charge that the stock can serve changes no shared counter. The pages of all stocks count as usage of their groups,
 //! although no task uses these pages.
 
-use super::{GroupId, Groups, Limit};
+use super::{Full, GroupId, Groups, Limit};
 use machine::{Machine, PerCpu};
 
 /// Number of pages that a CPU charges at once when it has too few pages in stock for a charge (`MEMCG_CHARGE_BATCH`).
@@ -31,7 +31,7 @@ impl<M: Machine> Groups<M> {
     /// # Errors
     /// Fails with the group whose limit refuses the charge.
     #[inline]
-    pub(crate) fn charge(&self, id: GroupId, pages: u64) -> Result<u64, GroupId> {
+    pub(crate) fn charge(&self, id: GroupId, pages: u64) -> Result<u64, Full> {
         {
             let mut stock = self.stocks.local();
             if stock.group == id && stock.pages >= pages {
@@ -42,7 +42,7 @@ impl<M: Machine> Groups<M> {
         self.charge_counters(id, pages)
     }
 
-    fn charge_counters(&self, id: GroupId, pages: u64) -> Result<u64, GroupId> {
+    fn charge_counters(&self, id: GroupId, pages: u64) -> Result<u64, Full> {
         let batch = pages.max(STOCK_PAGES);
         if self.add(id, batch).is_ok() {
             if batch > pages {
@@ -79,10 +79,11 @@ impl<M: Machine> Groups<M> {
         stocks.iter().filter(|stock| stock.pages > 0).for_each(|stock| self.uncharge(stock.group, stock.pages));
     }
 
-    /// Returns the number of pages that can still be charged to a group before its own limit (not an ancestor's) is
-    /// reached.
+    /// Returns the number of pages that can still be charged to a group before its own limit (not an ancestor's), or
+    /// its limit of memory and swap together, is reached.
     pub(crate) fn margin(&self, id: GroupId) -> u64 {
-        self.limit(id, Limit::Max).saturating_sub(self.usage(id))
+        let of_memory = self.limit(id, Limit::Max).saturating_sub(self.usage(id));
+        of_memory.min(self.limit(id, Limit::Memsw).saturating_sub(self.memsw_usage(id)))
     }
 
     /// Returns whether the group or an ancestor uses more memory than its `memory.high` allows.
@@ -129,7 +130,7 @@ mod tests {
         groups.set_limit(group, Limit::Max, 70);
         groups.charge(group, 64).unwrap();
         assert_eq!(groups.charge(group, 5), Ok(5));
-        assert_eq!(groups.charge(group, 2), Err(group));
+        assert_eq!(groups.charge(group, 2), Err(Full { group, limit: Limit::Max }));
         assert_eq!(groups.margin(group), 1);
     }
 }

@@ -29,11 +29,13 @@ pub enum Limit {
     Soft,
     /// `memory.swap.max`: the largest number of the group's pages that may be in swap at a time.
     SwapMax,
+    /// `memory.memsw.limit_in_bytes`, of version 1: as `Max`, for the group's pages in memory and in swap together.
+    Memsw,
 }
 
 impl Limit {
     /// All limits and protections, in declaration order.
-    pub const ALL: [Self; 6] = [Self::Max, Self::High, Self::Low, Self::Min, Self::Soft, Self::SwapMax];
+    pub const ALL: [Self; 7] = [Self::Max, Self::High, Self::Low, Self::Min, Self::Soft, Self::SwapMax, Self::Memsw];
 
     /// Returns the name of the limit's file in a cgroup's folder.
     #[must_use]
@@ -45,6 +47,7 @@ impl Limit {
             Self::Min => "memory.min",
             Self::Soft => "memory.soft_limit_in_bytes",
             Self::SwapMax => "memory.swap.max",
+            Self::Memsw => "memory.memsw.limit_in_bytes",
         }
     }
 
@@ -53,7 +56,7 @@ impl Limit {
     #[must_use]
     pub const fn default_pages(self) -> u64 {
         match self {
-            Self::Max | Self::High | Self::Soft | Self::SwapMax => u64::MAX,
+            Self::Max | Self::High | Self::Soft | Self::SwapMax | Self::Memsw => u64::MAX,
             Self::Low | Self::Min => 0,
         }
     }

@@ -92,8 +92,9 @@ impl Backend for Guest {
     fn check(job: &Job, needs: &dyn Needs) -> Result<(), Failure> {
         groups::check(&job.machine.name, &job.machine.groups, &needs.groups()).map_err(Failure)?;
         let told = |why| Failure(format!("ground `{}`: {why}", Ground::Guest));
-        if let Some(group) = job.machine.groups.iter().find(|group| group.soft_mib.is_some()) {
-            let why = "`soft_mib` is of version 1, and the groups of a guest are of version 2";
+        let mut of_version_1 = job.machine.groups.iter().filter_map(|group| Some((group, group.key_of_version_1()?)));
+        if let Some((group, key)) = of_version_1.next() {
+            let why = format!("`{key}` is of version 1, and the groups of a guest are of version 2");
             return Err(told(format!("group `{}`: {why}", group.name)));
         }
         fits(needs, job, &Self::resources(job)?).map_err(told)
@@ -226,7 +227,7 @@ pub fn run_described(job: &Described, load: Load<LinuxSystem>, progress: &Progre
     let stat = |group: &Group| groups::sum(group.names().into_iter().map(of_one));
     let of_one = |name: String| system.pressure(Some(&name)).ok().flatten().unwrap_or_default();
     let pressure = |group: &Group| groups::sum_pressure(group.names().into_iter().map(of_one));
-    let of_groups = job.groups.iter().flat_map(|group| groups::rows(&group.name, &stat(group), &pressure(group)));
+    let of_groups = job.groups.iter().flat_map(|group| groups::rows(group, &stat(group), &pressure(group)));
     let rows = outcome.rows.into_iter().chain(of_groups).chain(nodes::rows(&known::nodes())).collect();
     Ok(Outcome { rows, ..outcome })
 }

@@ -1,0 +1,161 @@
+//! The limit of memory and swap together, of cgroup version 1 (`memory.memsw.limit_in_bytes`; mechanisms/groups, 9).
+//!
+//! Each page counts once, whether it is in memory, in swap or in both. So the amount that the limit bounds is the
+//! group's usage of memory plus its *swapped-out slots*: the swap slots whose page is not in memory. A page that goes to
+//! swap or comes back leaves the sum as it is. *Called by* charges, and by `swap` when a page leaves or enters the swap
+//! cache. *Locks*: none of its own; `swap` reports the moves of pages under its lock.
+
+use super::tree::Pin;
+use super::{Group, GroupId, Groups, Limit};
+use machine::Machine;
+use machine::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The group whose limit refuses a charge, and this limit: [`Limit::Max`] or [`Limit::Memsw`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    pub(crate) group: GroupId,
+    pub(crate) limit: Limit,
+}
+
+/// The memory and the swap of one group, counted together.
+#[derive(Debug, Default)]
+pub(super) struct Together {
+    /// Number of swap slots of the group and its descendants whose page is not in memory.
+    swapped_out: AtomicU64,
+    /// Largest sum of memory and swap so far.
+    peak: AtomicU64,
+    /// Number of refused charges.
+    failures: AtomicU64,
+}
+
+impl Together {
+    pub(super) fn reset(&self) {
+        [&self.peak, &self.failures].into_iter().for_each(|count| count.store(0, Relaxed));
+    }
+
+    /// Records the sum of memory and swap, of which `usage` pages are in memory, if it is the largest so far.
+    pub(super) fn record_peak(&self, usage: u64) {
+        self.peak.fetch_max(self.with_memory(usage), Relaxed);
+    }
+
+    /// Returns the sum of a group's pages in memory, which are `usage` pages, and of its pages in swap.
+    fn with_memory(&self, usage: u64) -> u64 {
+        // While a page is being read from swap, its slot is subtracted in advance, and two tasks may both do so.
+        usage.saturating_add_signed(self.swapped_out.load(Relaxed) as i64)
+    }
+}
+
+impl Group {
+    /// Returns whether the limit of memory and swap together allows that the group has `usage` pages in memory.
+    pub(super) fn allows_together(&self, usage: u64) -> bool {
+        self.together.with_memory(usage) <= self.limit(Limit::Memsw)
+    }
+}
+
+/// A page that is about to come back from swap. Until the value is dropped, the page's slot does not count in the sum of
+/// memory and swap of its group, and the group stays in the tree.
+pub(crate) struct Returning<'a, M: Machine> {
+    groups: &'a Groups<M>,
+    owner: GroupId,
+    _pin: Pin<'a>,
+}
+
+impl<M: Machine> Drop for Returning<'_, M> {
+    fn drop(&mut self) {
+        self.groups.move_slot(self.owner, true);
+    }
+}
+
+impl<M: Machine> Groups<M> {
+    /// Returns whether a limit of memory and swap together was ever set for any group.
+    #[inline]
+    pub(crate) fn has_memsw_limit(&self) -> bool {
+        self.has_memsw_limit.load(Relaxed)
+    }
+
+    /// Returns the number of pages of a group and its descendants in memory and in swap together
+    /// (`memory.memsw.usage_in_bytes`). A page that is in both counts once.
+    #[must_use]
+    pub fn memsw_usage(&self, id: GroupId) -> u64 {
+        self.group(id).together.with_memory(self.usage(id))
+    }
+
+    /// Returns the largest number of pages that a group has had in memory and in swap together
+    /// (`memory.memsw.max_usage_in_bytes`). The result is 0 if no group ever had a limit for this number.
+    #[must_use]
+    pub fn memsw_peak(&self, id: GroupId) -> u64 {
+        self.group(id).together.peak.load(Relaxed)
+    }
+
+    /// Returns how many charges the group's limit of memory and swap together has refused (`memory.memsw.failcnt`).
+    #[must_use]
+    pub fn memsw_failures(&self, id: GroupId) -> u64 {
+        self.group(id).together.failures.load(Relaxed)
+    }
+
+    /// Returns the number of swap slots of a group and its descendants whose page is not in memory.
+    pub(crate) fn swapped_out(&self, id: GroupId) -> u64 {
+        self.group(id).together.swapped_out.load(Relaxed)
+    }
+
+    /// Counts a charge that a group's limit of memory and swap together refused.
+    pub(crate) fn count_memsw_failure(&self, id: GroupId) {
+        self.group(id).together.failures.fetch_add(1, Relaxed);
+    }
+
+    /// Records that the page of a swap slot left memory (`is_out`), or that it came back or its slot became free.
+    pub(crate) fn move_slot(&self, owner: GroupId, is_out: bool) {
+        for at in self.lineage(owner) {
+            let swapped_out = &self.group(at).together.swapped_out;
+            let _before = if is_out { swapped_out.fetch_add(1, Relaxed) } else { swapped_out.fetch_sub(1, Relaxed) };
+        }
+    }
+
+    /// Announces that a page of the group `owner` is about to be charged, because it comes back from swap. Its slot no
+    /// longer counts, so that the limit of memory and swap together does not refuse the page. Returns `None` if the
+    /// group was removed; the page is then charged to another group.
+    pub(crate) fn begin_return(&self, owner: GroupId) -> Option<Returning<'_, M>> {
+        let pin = self.pin(owner)?;
+        self.move_slot(owner, false);
+        Some(Returning { groups: self, owner, _pin: pin })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sim::{Config, Sim};
+
+    #[test]
+    fn a_page_counts_once_whether_it_is_in_memory_or_in_swap() {
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 2);
+        let parent = groups.create(GroupId::ROOT).unwrap();
+        let child = groups.create(parent).unwrap();
+        groups.set_limit(child, Limit::Max, 8);
+        groups.set_limit(parent, Limit::Memsw, 10);
+        groups.add(child, 8).unwrap();
+        assert_eq!(groups.add(child, 1), Err(Full { group: child, limit: Limit::Max }));
+        // Three pages leave memory for swap.
+        (0..3).for_each(|_| groups.move_slot(child, true));
+        groups.uncharge(child, 3);
+        assert_eq!((groups.usage(child), groups.memsw_usage(child), groups.memsw_usage(parent)), (5, 8, 8));
+        assert_eq!(groups.add(child, 2), Ok(()));
+        assert_eq!(groups.add(child, 1), Err(Full { group: parent, limit: Limit::Memsw }));
+        assert_eq!((groups.usage(child), groups.usage(parent), groups.margin(parent)), (7, 7, 0));
+        // One of them comes back, although the sum is at its limit.
+        let returning = groups.begin_return(child).expect("it is live");
+        assert_eq!(groups.add(child, 1), Ok(()));
+        groups.move_slot(child, false);
+        drop(returning);
+        assert_eq!((groups.usage(child), groups.swapped_out(parent), groups.memsw_usage(parent)), (8, 2, 10));
+        assert_eq!(groups.memsw_peak(parent), 10);
+    }
+
+    #[test]
+    fn equal_limits_refuse_for_memory_and_swap_together() {
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 1);
+        let group = groups.create(GroupId::ROOT).unwrap();
+        [Limit::Max, Limit::Memsw].into_iter().for_each(|limit| groups.set_limit(group, limit, 8));
+        assert_eq!(groups.add(group, 9), Err(Full { group, limit: Limit::Memsw }));
+    }
+}
