@@ -364,6 +364,45 @@ fn a_group_swaps_up_to_its_limit_of_swap() {
     }
 }
 
+/// Number of pages that one page table maps.
+const OF_TABLE: u32 = 512;
+
+/// A program in a group uses one page of each page table. At the group's limit, reclaim first drops the group's file
+/// pages and swaps out the program's pages. Page tables cannot be reclaimed, so in the end they fill the group, and a
+/// charge fails. Memory outside of the group is untouched.
+#[test]
+fn page_tables_count_against_the_limit_of_their_group() {
+    for kernel in KERNELS {
+        plan(kernel).run(move |ground| {
+            let (max, tables) = (100, 200);
+            let file = ground.import(max as u32);
+            let group = group_with(ground, &[(Limit::Max, max)]);
+            let region = ground.region(tables * OF_TABLE);
+            let stat = |name: &str| ground.engine.lru().group_stat(group)[name];
+            let touch = |n: u32| ground.touch(&region, n * OF_TABLE..n * OF_TABLE + 1, true);
+            within(ground, group, || {
+                ground.read(&file, 0..max as u32).unwrap();
+                (0..40).for_each(|n| touch(n).unwrap());
+                ground.engine.lru().drain_all();
+                assert_eq!(stat("pagetables"), 40, "{kernel}");
+                assert!(stat("pgsteal") >= 40 && stat("memory.current") <= max, "{kernel}: {}", stat("pgsteal"));
+                assert_eq!(groups(ground).events(group, GroupEvent::Oom), 0, "{kernel}");
+                let refused = (40..tables).find(|n| touch(*n).is_err()).expect("more tables than the limit");
+                assert!((90..=100).contains(&refused), "{kernel}: {refused} pages");
+            });
+            // The last table was made, and its page refused, or the table itself was refused.
+            assert!((90..=100).contains(&stat("pagetables")), "{kernel}: {}", stat("pagetables"));
+            assert!(stat("memory.current") <= max && stat("memory.peak") <= max, "{kernel}");
+            assert_eq!(groups(ground).events(group, GroupEvent::Oom), 1, "{kernel}");
+            assert!(ground.engine.memory().gauge(engine::stat::Gauge::NrFreePages) > PAGES / 2, "{kernel}");
+            ground.check();
+            ground.engine.access().drop_region(&region);
+            assert_eq!(stat("pagetables"), 0, "{kernel}");
+            ground.check();
+        });
+    }
+}
+
 /// A page that comes back from swap is charged to the group that had it, also if a task of another group faults it in.
 #[test]
 fn a_page_comes_back_from_swap_to_its_group() {

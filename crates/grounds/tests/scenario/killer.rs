@@ -154,6 +154,32 @@ fn a_full_group_kills_its_own() {
     });
 }
 
+/// The page tables of a program take its group to the limit. Nothing can be reclaimed, so the program is killed, and its
+/// page tables are uncharged.
+#[test]
+fn a_program_whose_page_tables_fill_its_group_is_killed() {
+    Plan { swap_slots: 16385, ..plan() }.run(|ground| {
+        let tasks = Tasks::of(ground);
+        let group = ground.engine.lru().create_group(GroupId::ROOT).unwrap();
+        groups(ground).set_limit(group, Limit::Max, 100);
+        let (program, task) = tasks.start(ground, "sparse", group, 0, |ground| {
+            // One page of each page table, which maps 512 pages.
+            let region = ground.region(200 * 512);
+            let touched = (0..200).try_for_each(|n| ground.touch(&region, n * 512..n * 512 + 1, true));
+            assert!(matches!(touched, Err(Error::Killed)), "{touched:?}");
+        });
+        ground.sim.join(task);
+        let kill = only_kill(ground);
+        assert_eq!((kill.exhausted, kill.candidates[kill.victim].id), (Exhausted::Group(group), program.id));
+        let resident = kill.candidates[kill.victim].resident;
+        // Up to 15 pages are in a CPU's LRU batch, where reclaim does not find them.
+        assert!((80..=100).contains(&resident.tables) && resident.swapped >= 80, "{resident:?}");
+        assert_eq!(ground.engine.lru().group_stat(group)["pagetables"], 0);
+        ground.engine.lru().remove_group(group).unwrap();
+        assert_eq!(groups(ground).usage(group), 0);
+    });
+}
+
 /// A group with `memory.oom.group` is killed as a whole, except for a process that may never be killed.
 #[test]
 fn a_group_can_be_killed_as_a_whole() {
