@@ -22,6 +22,55 @@ pub struct NamedGroups {
     ids: BTreeMap<String, GroupId>,
     /// Names of the tasks that the workload has started so far.
     tasks: RefCell<BTreeSet<String>>,
+    measured: RefCell<MeasuredPart>,
+}
+
+/// The counts of events in the groups of a run at one moment: for each section `[[group]]`, the sums over its groups.
+pub(crate) type Counts = Vec<(Vmstat, Pressure)>;
+
+/// The counts of events in groups at the beginning and at the end of a workload's measured part.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MeasuredPart {
+    began: Option<Counts>,
+    ended: Option<Counts>,
+}
+
+impl MeasuredPart {
+    /// Records that the measured part begins with the counts `now`. If it began before, it begins anew.
+    pub(crate) fn begin(&mut self, now: Counts) {
+        *self = Self { began: Some(now), ended: None };
+    }
+
+    /// Records that the measured part ends with the counts `now`.
+    pub(crate) fn end(&mut self, now: Counts) {
+        self.ended = Some(now);
+    }
+
+    /// Returns the figures of groups for a report. `now` has the figures at the end of the run. Counts of events become
+    /// those of the measured part: if no beginning or no end of it was recorded, the run's. Amounts of memory stay as
+    /// they are.
+    pub(crate) fn of(&self, now: Counts) -> Counts {
+        let at = |counts: &Option<Counts>, n: usize| counts.as_ref().and_then(|counts| counts.get(n)).cloned();
+        let figures = |(n, (mut stat, mut pressure)): (usize, (Vmstat, Pressure))| {
+            let (began, began_pressure) = at(&self.began, n).unwrap_or_default();
+            let ended = at(&self.ended, n);
+            for (name, count) in stat.iter_mut().filter(|(name, _)| is_count(name)) {
+                let last = ended.as_ref().map_or(*count, |(ended, _)| ended.get(name).copied().unwrap_or_default());
+                *count = last.saturating_sub(began.get(name).copied().unwrap_or_default());
+            }
+            let last = ended.map_or(pressure, |(_, pressure)| pressure);
+            pressure.some.total_us = last.some.total_us.saturating_sub(began_pressure.some.total_us);
+            pressure.full.total_us = last.full.total_us.saturating_sub(began_pressure.full.total_us);
+            (stat, pressure)
+        };
+        now.into_iter().enumerate().map(figures).collect()
+    }
+}
+
+/// Returns whether the figure `name` of a group counts events. The others are amounts of memory.
+fn is_count(name: &str) -> bool {
+    ["pg", "workingset_", "memory.events."].into_iter().any(|begin| name.starts_with(begin))
+        || name.ends_with(".failcnt")
 }
 
 /// Largest number of names of tasks, or of groups, that a note lists.
@@ -129,13 +178,32 @@ impl NamedGroups {
         }
     }
 
-    /// Returns the report's rows about all memory control groups at the end of a run. If a section `[[group]]` of the
-    /// machine file makes several groups, its rows are sums over these groups.
+    /// Records that the workload's measured part begins, so that the rows of groups count only what happens after it.
+    pub(crate) fn begin_measured(&self, engine: &Engine<Sim>) {
+        self.measured.borrow_mut().begin(self.figures(engine, |id| engine.lru().group_counts(id)));
+    }
+
+    /// Records that the workload's measured part ends.
+    pub(crate) fn end_measured(&self, engine: &Engine<Sim>) {
+        self.measured.borrow_mut().end(self.figures(engine, |id| engine.lru().group_counts(id)));
+    }
+
+    /// Returns for each section `[[group]]` the sums of `stat` and of the pressure over its groups.
+    fn figures(&self, engine: &Engine<Sim>, stat: impl Fn(GroupId) -> Vmstat) -> Counts {
+        let pressure = |ids: &[GroupId]| sum_pressure(ids.iter().map(|id| engine.machine().pressure(id.0)));
+        let of = |ids: &[GroupId]| (sum(ids.iter().map(|id| stat(*id))), pressure(ids));
+        self.sections.iter().map(|(_, ids)| of(ids)).collect()
+    }
+
+    /// Returns the report's rows about all memory control groups. Counts of events cover the measured part of the run;
+    /// amounts of memory are those at its end. If a section `[[group]]` of the machine file makes several groups, its rows
+    /// are sums over these groups.
     #[must_use]
     pub fn rows(&self, engine: &Engine<Sim>) -> Vec<Row> {
-        let stat = |ids: &[GroupId]| sum(ids.iter().map(|id| engine.lru().group_stat(*id)));
-        let pressure = |ids: &[GroupId]| sum_pressure(ids.iter().map(|id| engine.machine().pressure(id.0)));
-        self.sections.iter().flat_map(|(group, ids)| rows(group, &stat(ids), &pressure(ids))).collect()
+        let now = self.figures(engine, |id| engine.lru().group_stat(id));
+        let figures = self.measured.borrow().of(now);
+        let sections = self.sections.iter().zip(figures);
+        sections.flat_map(|((group, _), (stat, pressure))| rows(group, &stat, &pressure)).collect()
     }
 }
 
@@ -225,4 +293,28 @@ pub(crate) fn rows(of: &Group, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
         .chain(of_events)
         .chain(of_pressure)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(counted: u64, level: u64, total_us: u64) -> Counts {
+        let stat = [("pgscan", counted), ("memory.events.max", counted), ("memory.current", level)];
+        let stalls = Stalls { total_us, ..Stalls::default() };
+        vec![(stat.map(|(name, n)| (name.to_owned(), n)).into(), Pressure { some: stalls, full: stalls })]
+    }
+
+    #[test]
+    fn counts_are_those_of_the_measured_part_and_sizes_those_of_the_end() {
+        let mut part = MeasuredPart::default();
+        let of = |part: &MeasuredPart| part.of(figures(100, 7, 50));
+        assert_eq!(of(&part), figures(100, 7, 50), "a workload that says nothing is measured as a whole");
+        part.begin(figures(10, 3, 20));
+        assert_eq!(of(&part), figures(90, 7, 30));
+        part.end(figures(60, 5, 40));
+        assert_eq!(of(&part), figures(50, 7, 20));
+        part.begin(figures(70, 5, 45));
+        assert_eq!(of(&part), figures(30, 7, 5), "it began anew");
+    }
 }

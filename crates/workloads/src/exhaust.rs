@@ -108,6 +108,7 @@ impl Workload for Exhaust {
         let room = system.memory_pages().saturating_mul(params.room_percent) / 100;
         let old_pages = if params.of == Of::Disk { free_blocks(system).saturating_sub(room) } else { 0 };
         let has_old_file = old_pages > 0 && system.import(OLD_FILE, old_pages)?;
+        system.begin_measured();
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let mut taken = Vec::new();
         for n in 0..params.programs {
@@ -122,6 +123,7 @@ impl Workload for Exhaust {
             system.sleep(Nanos::from_millis(params.pause_ms));
         }
         let elapsed_s = system.now().since(started).as_secs_f64();
+        system.end_measured();
         let counters = difference(&counters, &system.vmstat());
         let rows = rows(&taken, system.cpu_times().since(cpu), elapsed_s, &counters);
         if has_old_file {

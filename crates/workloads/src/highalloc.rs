@@ -254,6 +254,7 @@ impl Workload for Highalloc {
         let model = Build::of(&params.build, system.given().scale);
         let inodes = Inodes::make(system, params)?;
         model.install(system)?;
+        system.begin_measured();
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let mut profile = Profile::new(system);
         let mut builds = Builds::new(system, params, model);
@@ -285,6 +286,7 @@ impl Workload for Highalloc {
         system.set_min_free_kbytes(min_free_kib)?;
         passes.push(rested?);
         profile.end_part(system, PASSES[2]);
+        system.end_measured();
         let seen = Seen {
             passes,
             compiled,

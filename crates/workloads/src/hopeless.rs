@@ -207,6 +207,7 @@ struct Course {
 /// page of the hot file, outside of the group. Returns the measurements.
 fn alternate<S: System>(system: &S, params: &Params, reader: &mut Reader<S>) -> Result<Course, SystemError> {
     let mut rng = system.rng(STREAM);
+    system.begin_measured();
     let (before, profile, began) = (system.vmstat(), system.profile(), system.now());
     let length = Nanos::from_secs(params.seconds);
     let (half, end) = (began + Nanos(length.0 / 2), began + length);
@@ -222,6 +223,7 @@ fn alternate<S: System>(system: &S, params: &Params, reader: &mut Reader<S>) -> 
             middle = Some(system.vmstat());
         }
     }
+    system.end_measured();
     let after = system.vmstat();
     let seconds = system.now().since(began).as_secs_f64().max(f64::MIN_POSITIVE);
     let runs = |from: &Vmstat, to: &Vmstat| difference(from, to).get("pageoutrun").copied().unwrap_or_default();

@@ -692,6 +692,7 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     let end = started + Nanos::from_secs(params.before_s + params.beside_s);
     system.expect_end(end);
     watch_until(system, &shared, started + Nanos::from_secs(params.before_s), |_| false);
+    system.begin_measured();
     let hog_began = Seen::of(system);
     let growth = Growth::of(params, memory_pages);
     shared.is_hog_gone.store(false, Relaxed);
@@ -704,10 +705,12 @@ fn run_all<S: System>(system: &S, params: &Params, shape: Shape) -> Result<Cours
     watch_until(system, &shared, end, |system| {
         let signs = Signs { free: system.free_pages(), high_mark: system.high_mark_pages(), reclaimed: None };
         if full.is_none() && detector.is_full(system.now(), signs) {
+            system.begin_measured();
             full = Some(Seen::of(system));
         }
         shared.refused_at().is_some()
     });
+    system.end_measured();
     let trouble_ended = Seen::of(system);
     if shared.refused_at().is_some() {
         hog.kill(system);

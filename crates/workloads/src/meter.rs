@@ -376,6 +376,7 @@ fn measure_bodies<S: System>(
     while shared.ready.load(Relaxed) < task_count && !shared.is_over.load(Relaxed) && !system.is_killed() {
         system.sleep(GATE_EVERY);
     }
+    system.begin_measured();
     let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
     let spent = Spent::of(system);
     let begun = system.now();
@@ -389,6 +390,7 @@ fn measure_bodies<S: System>(
         }
     }
     let at_end = Spent::of(system);
+    system.end_measured();
     let spent = match at_full {
         None => [at_end.since(&spent), Spent::default()],
         Some(at_full) => [at_full.clone().since(&spent), at_end.since(&at_full)],

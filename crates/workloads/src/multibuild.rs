@@ -150,6 +150,7 @@ impl Workload for Multibuild {
     fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let model = Build::of(&params.build(), system.given().scale);
         model.install(system)?;
+        system.begin_measured();
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let at_once = params.at_once.min(params.builds);
         for build in 0..at_once {
@@ -184,6 +185,7 @@ impl Workload for Multibuild {
         active.iter().for_each(|(_, _, task)| task.kill(system));
         active.into_iter().try_for_each(|(_, _, task)| task.join(system).map(drop))?;
         let elapsed_s = system.now().since(started).as_secs_f64();
+        system.end_measured();
         let counters = difference(&counters, &system.vmstat());
         let cpu = system.cpu_times().since(cpu);
         system.remove(build::COMPILER)?;

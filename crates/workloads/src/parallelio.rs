@@ -237,6 +237,7 @@ impl Workload for Parallelio {
         let started = system.now();
         system.expect_end(started + Nanos(round.0 * (params.steps + 2)));
         let cpu_started = system.cpu_times();
+        system.begin_measured();
         let counters = system.vmstat();
         // Samples taken before this point do not belong to this run.
         system.take_disk_samples();
@@ -261,6 +262,7 @@ impl Workload for Parallelio {
             add_profile(&mut profile, &format!("{}M", bytes >> 20), &mut seen, system.profile());
         }
         let elapsed_s = system.now().since(started).as_secs_f64();
+        system.end_measured();
         let cpu = system.cpu_times().since(cpu_started);
         let (mut rows, diagnosis): (Vec<Row>, Vec<Row>) =
             round_rows(&rounds, params).into_iter().partition(|row| row.group == "Ops");

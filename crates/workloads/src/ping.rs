@@ -176,6 +176,7 @@ struct Seen {
 
 fn watch<S: System>(system: &S, sim: &Sim, cpu: usize, params: &Params) -> Result<Seen, SystemError> {
     let pages = (system.memory_pages() * params.percent.value / 100 / params.hogs.value) as u32;
+    system.begin_measured();
     let (counters, times, began) = (system.vmstat(), system.cpu_times(), system.now());
     let interval = Nanos(params.interval_ns.value);
     sim.restart_interrupt_statistics();
@@ -212,6 +213,7 @@ fn watch<S: System>(system: &S, sim: &Sim, cpu: usize, params: &Params) -> Resul
     }
     let elapsed = system.now().since(began);
     let times = system.cpu_times().since(times);
+    system.end_measured();
     let seen = Seen {
         trips: sim.round_trips(),
         windows: sim.off_windows(),

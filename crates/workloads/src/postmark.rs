@@ -144,6 +144,7 @@ impl Workload for Postmark {
     }
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
+        system.begin_measured();
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let is_filled = Arc::new(AtomicBool::new(params.hog_mib == 0));
         let hog = {
@@ -160,6 +161,7 @@ impl Workload for Postmark {
         let mut rng = Rng::new(params.seed, 1);
         let marked = Mark::new(system, params).run(&mut rng);
         let elapsed_s = system.now().since(started).as_secs_f64();
+        system.end_measured();
         let counters = difference(&counters, &system.vmstat());
         hog.kill(system);
         hog.join(system)?;

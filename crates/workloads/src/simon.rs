@@ -503,6 +503,7 @@ struct Seen {
 /// Samples free memory until the end of the run, and tells the large process and the other tasks when to end. Returns
 /// the record of the run.
 fn watch<S: System>(system: &S, params: &Params, course: &Course, files: &Files) -> Seen {
+    system.begin_measured();
     let (counters, cpu, read_in) = (system.vmstat(), system.cpu_times(), system.pages_read_in());
     let began = system.now();
     if let Some(engine) = system.engine_view() {
@@ -530,6 +531,7 @@ fn watch<S: System>(system: &S, params: &Params, course: &Course, files: &Files)
     course.go_to(OVER);
     add_profile(&mut profile, "after the end", &mut spent, system.profile());
     let calls = system.engine_view().map(EngineView::take_kswapd_calls);
+    system.end_measured();
     let counters = difference(&counters, &system.vmstat());
     let cpu = system.cpu_times().since(cpu);
     let swapped_in = counters.get("pswpin").copied().unwrap_or(0);

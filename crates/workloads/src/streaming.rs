@@ -102,6 +102,7 @@ impl Workload for Streaming {
 
     fn run<S: System>(system: &S, params: &Params) -> Result<Measurements, SystemError> {
         let pages = file_pages(params, system.memory_pages()) as u32;
+        system.begin_measured();
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let tasks: Vec<_> = (0..params.tasks.value)
             .map(|n| {
@@ -111,6 +112,7 @@ impl Workload for Streaming {
             .collect();
         let ended: Vec<_> = tasks.into_iter().map(|task| task.join(system)).collect();
         let elapsed_s = system.now().since(started).as_secs_f64();
+        system.end_measured();
         let counters = difference(&counters, &system.vmstat());
         let rate = (u64::from(pages) * params.tasks.value) as f64 / elapsed_s.max(1e-9);
         let mut rows = vec![rate_row(rate)];

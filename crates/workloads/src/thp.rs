@@ -168,6 +168,7 @@ impl Workload for Thp {
         write_source(system, file_pages)?;
         let mut lines = Vec::new();
         let mut profile = system.profile();
+        system.begin_measured();
         let (counters, cpu, started) = (system.vmstat(), system.cpu_times(), system.now());
         let copier =
             (file_pages > 0).then(|| system.start("copy", move |system| copy_again_and_again(system, file_pages)));
@@ -197,6 +198,7 @@ impl Workload for Thp {
             copier.kill(system);
             copier.join(system)
         });
+        system.end_measured();
         let seen = Seen {
             tasks,
             coverage,

@@ -14,7 +14,7 @@ impl<M: Machine> Lru<M> {
     #[must_use]
     #[doc(alias = "memory.stat")]
     pub fn group_stat(&self, group: GroupId) -> Vmstat {
-        let mut stat = Vmstat::new();
+        let mut stat = self.group_counts(group);
         let Some(groups) = &self.groups else { return stat };
         stat.insert("memory.current".into(), groups.usage(group));
         stat.insert("memory.peak".into(), groups.peak(group));
@@ -22,10 +22,6 @@ impl<M: Machine> Lru<M> {
         if groups.has_memsw_limit() {
             stat.insert("memory.memsw.usage_in_bytes".into(), groups.memsw_usage(group));
             stat.insert("memory.memsw.max_usage_in_bytes".into(), groups.memsw_peak(group));
-            stat.insert("memory.memsw.failcnt".into(), groups.memsw_failures(group));
-        }
-        for event in GroupEvent::ALL {
-            stat.insert(format!("memory.events.{}", event.name()), groups.events(group, event));
         }
         let lruvecs = self.lruvecs_of_group(group);
         // The tree is not locked, so that a recorder may look while a task holds its lock. Numbers of no group have no
@@ -48,6 +44,22 @@ impl<M: Machine> Lru<M> {
         ] {
             stat.insert(name.into(), lruvecs.iter().map(|lruvec| listed(lruvec, kind)).sum());
         }
+        stat
+    }
+
+    /// Returns those counters of [`Self::group_stat`] that count events and never fall. Takes no lock, so that a reader
+    /// during a run does not change it.
+    #[must_use]
+    pub fn group_counts(&self, group: GroupId) -> Vmstat {
+        let mut stat = Vmstat::new();
+        let Some(groups) = &self.groups else { return stat };
+        if groups.has_memsw_limit() {
+            stat.insert("memory.memsw.failcnt".into(), groups.memsw_failures(group));
+        }
+        for event in GroupEvent::ALL {
+            stat.insert(format!("memory.events.{}", event.name()), groups.events(group, event));
+        }
+        let lruvecs = self.lruvecs_of_group(group);
         for event in COUNTED {
             let name = event.name();
             let count: u64 = lruvecs.iter().map(|lruvec| self.events_of(lruvec, event)).sum();

@@ -562,6 +562,14 @@ impl System for SimSystem {
         names.ok_or_else(|| SystemError(format!("the machine file has no [[group]] `{name}`")))
     }
 
+    fn begin_measured(&self) {
+        self.shared.groups.borrow().begin_measured(self.engine());
+    }
+
+    fn end_measured(&self) {
+        self.shared.groups.borrow().end_measured(self.engine());
+    }
+
     fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
         let group = self.group(name)?;
         let mut task = self.task.borrow_mut();

@@ -264,6 +264,13 @@ pub trait System: Sized + 'static {
         Err(SystemError("this ground has no memory control groups".into()))
     }
 
+    /// Says that the workload's measured part begins. The rows of memory control groups then count only what happens
+    /// after it. A workload that never says so is measured as a whole; if it says so again, the last time counts.
+    fn begin_measured(&self) {}
+
+    /// Says that the workload's measured part ends. A workload that does not say so is measured until it ends.
+    fn end_measured(&self) {}
+
     /// Reclaims pages of a group and its descendants, as a write to `memory.reclaim` does. `swappiness` takes the place
     /// of `vm.swappiness` if it is given. Returns whether the requested number of pages was freed.
     ///

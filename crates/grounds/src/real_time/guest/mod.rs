@@ -20,7 +20,6 @@ use crate::load::{Load, Needs};
 use crate::system::linux::LinuxSystem;
 use crate::system::linux::groups::Groups;
 use catalogue::ground::{Ground, GroundOptions};
-use catalogue::group::Group;
 use catalogue::versions;
 use computer::counters::Counters;
 use figures::cgroup::Cgroup;
@@ -34,7 +33,7 @@ use machine::{Nanos, PAGE_BYTES};
 use std::io;
 use std::path::Path;
 use workloads::system::contents::Kept;
-use workloads::system::{Given, System, SystemError};
+use workloads::system::{Given, SystemError};
 use workloads::workload::Resources;
 
 pub use guest::inside::act_if_first;
@@ -223,12 +222,7 @@ pub fn run_described(job: &Described, load: Load<LinuxSystem>, progress: &Progre
     let mut outcome = outcome_of(&system, load.body, records).map_err(told)?;
     let of_zram = |pages| format!("swap is compressed memory (zram), which took at most {pages} pages of memory");
     outcome.notes.extend(inside::zram_pages_max().map(of_zram));
-    let of_one = |name: String| system.group_stat(&name).ok().flatten().unwrap_or_default();
-    let stat = |group: &Group| groups::sum(group.names().into_iter().map(of_one));
-    let of_one = |name: String| system.pressure(Some(&name)).ok().flatten().unwrap_or_default();
-    let pressure = |group: &Group| groups::sum_pressure(group.names().into_iter().map(of_one));
-    let of_groups = job.groups.iter().flat_map(|group| groups::rows(group, &stat(group), &pressure(group)));
-    let rows = outcome.rows.into_iter().chain(of_groups).chain(nodes::rows(&known::nodes())).collect();
+    let rows = outcome.rows.into_iter().chain(system.group_rows()).chain(nodes::rows(&known::nodes())).collect();
     Ok(Outcome { rows, ..outcome })
 }
 

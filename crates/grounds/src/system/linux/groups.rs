@@ -5,11 +5,14 @@
 //! where they are. Therefore only one group of the machine file can have tasks of the workload that were not forked,
 //! and its `tasks` must name all of them.
 
+use super::pressure;
+use crate::groups::{self, Counts, MeasuredPart};
 use crate::real_time::RECORDER;
 use catalogue::group::{Group, MAIN};
 use engine::memory::Limit;
 use engine::stat::Vmstat;
 use figures::counters::named;
+use figures::figure::Row;
 use figures::scale::Scale;
 use machine::PAGE_BYTES;
 use std::collections::BTreeSet;
@@ -31,6 +34,7 @@ pub struct Groups {
     /// The name of the task that was started first, and the name of its group, which is empty for the root group.
     /// `None` until a task is started.
     first: Mutex<Option<(String, String)>>,
+    measured: Mutex<MeasuredPart>,
 }
 
 impl Groups {
@@ -58,7 +62,13 @@ impl Groups {
             }
         }
         let names = groups.iter().flat_map(Group::names).collect();
-        Ok(Self { root: root.to_owned(), names, sections: groups.to_vec(), first: Mutex::default() })
+        Ok(Self {
+            root: root.to_owned(),
+            names,
+            sections: groups.to_vec(),
+            first: Mutex::default(),
+            measured: Mutex::default(),
+        })
     }
 
     /// Returns the names of the groups that were created from the section `name` of the machine file.
@@ -173,6 +183,37 @@ impl Groups {
     /// When the machine file has no such group.
     pub fn pressure_file(&self, name: &str) -> Result<PathBuf, SystemError> {
         Ok(self.folder(name)?.join("memory.pressure"))
+    }
+
+    /// Records that the workload's measured part begins, so that the rows of groups count only what happens after it.
+    pub fn begin_measured(&self) {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner).begin(self.figures());
+    }
+
+    /// Records that the workload's measured part ends.
+    pub fn end_measured(&self) {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner).end(self.figures());
+    }
+
+    /// Returns for each section `[[group]]` the sums of the counters and of the pressure over its groups. Files that
+    /// cannot be read count as empty.
+    fn figures(&self) -> Counts {
+        let pressure = |name: &str| pressure::read(&self.pressure_file(name).ok()?).ok().flatten();
+        let of = |section: &Group| {
+            let names = section.names();
+            let stat = groups::sum(names.iter().map(|name| self.stat(name).unwrap_or_default()));
+            (stat, groups::sum_pressure(names.iter().map(|name| pressure(name).unwrap_or_default())))
+        };
+        self.sections.iter().map(of).collect()
+    }
+
+    /// Returns the report's rows about all groups. Counts of events cover the measured part of the run; amounts of
+    /// memory are those of now.
+    #[must_use]
+    pub fn rows(&self) -> Vec<Row> {
+        let figures = self.measured.lock().unwrap_or_else(PoisonError::into_inner).of(self.figures());
+        let sections = self.sections.iter().zip(figures);
+        sections.flat_map(|(group, (stat, pressure))| groups::rows(group, &stat, &pressure)).collect()
     }
 
     /// Returns the counters of a group, as [`workloads::system::System::group_stat`] says.

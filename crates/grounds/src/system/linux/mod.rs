@@ -16,6 +16,7 @@ use super::threads::{Common, Stop, tasks_are_threads};
 use computer::counters::{self, Counters};
 use computer::{fork, sys};
 use engine::stat::Vmstat;
+use figures::figure::Row;
 use figures::usage::Faults;
 use groups::Groups;
 use region::Region;
@@ -97,13 +98,19 @@ impl LinuxSystem {
         Ok(Self { shared: Arc::new(Shared { groups: Some(Arc::new(groups)), ..shared }), stop: self.stop })
     }
 
+    /// Returns the report's rows about the groups of the machine file.
+    #[must_use]
+    pub fn group_rows(&self) -> Vec<Row> {
+        self.shared.groups.as_ref().map_or_else(Vec::new, |groups| groups.rows())
+    }
+
     fn groups(&self) -> Result<&Groups, SystemError> {
         self.shared.groups.as_deref().ok_or_else(|| SystemError("the machine file has no [[group]]".into()))
     }
 
     /// Returns the state that a child process uses instead of this one. Its locks are free, while other threads of this
-    /// process may hold those of this state when it forks. The groups have a lock that only the start of a task takes,
-    /// and a child starts none.
+    /// process may hold those of this state when it forks. The locks of the groups are taken only when a task starts, and
+    /// when the measured part begins and ends: a child does none of these.
     fn for_child(&self) -> Shared {
         let Shared { common, counters, groups, mapped, regions } = &*self.shared;
         let (mapped, regions) = (
@@ -213,6 +220,14 @@ impl System for LinuxSystem {
 
     fn group_names(&self, name: &str) -> Result<Vec<String>, SystemError> {
         self.groups()?.names_of(name)
+    }
+
+    fn begin_measured(&self) {
+        self.shared.groups.iter().for_each(|groups| groups.begin_measured());
+    }
+
+    fn end_measured(&self) {
+        self.shared.groups.iter().for_each(|groups| groups.end_measured());
     }
 
     fn reclaim_group(&self, name: &str, pages: u64, swappiness: Option<u64>) -> Result<bool, SystemError> {
