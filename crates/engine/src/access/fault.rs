@@ -135,11 +135,10 @@ impl<M: Machine> Access<M> {
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min(length - done);
             let mut piece = |frame| visit(frame, in_page, done..done + n);
-            if way.splits || !self.visit_in_huge_page(task, region, page, way.write, &mut piece)? {
-                if let Some(frame) = self.pin_region(task, region, page, way.write)? {
-                    piece(frame);
-                    self.unpin_region(frame, way.write);
-                }
+            let is_done = !way.splits && self.visit_in_huge_page(task, region, page, way.write, &mut piece)?;
+            if !is_done && let Some(frame) = self.pin_region(task, region, page, way.write)? {
+                piece(frame);
+                self.unpin_region(frame, way.write);
             }
             done += n;
         }
