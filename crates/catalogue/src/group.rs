@@ -241,7 +241,7 @@ fn check_memsw(group: &Group) -> Result<(), String> {
     let name = &group.name;
     match (group.memsw_mib, group.max_mib) {
         (Some(memsw), None) => Err(format!(
-            "`memsw_mib` of `{name}` is {memsw}, below its `max_mib`, which has no limit: expected a `max_mib` of at most {memsw}"
+            "`memsw_mib` of `{name}` is {memsw}, and `{name}` has no `max_mib`: expected one of at most {memsw}"
         )),
         (Some(memsw), Some(max)) if memsw < max => Err(format!(
             "`memsw_mib` of `{name}` is {memsw}, below its `max_mib`, {max}: memory and swap together are no less than memory"
@@ -389,7 +389,7 @@ mod tests {
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\nmemsw_mib = 8\n"),
-            "m.toml:3: in [[group]]: `memsw_mib` of `a` is 8, below its `max_mib`, which has no limit: expected a `max_mib` of at most 8"
+            "m.toml:3: in [[group]]: `memsw_mib` of `a` is 8, and `a` has no `max_mib`: expected one of at most 8"
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\ntasks = [\"ok\", \"*x\"]\n"),

@@ -46,9 +46,9 @@ impl MeasuredPart {
         self.ended = Some(now);
     }
 
-    /// Returns the figures of groups for a report. `now` has the figures at the end of the run. Counts of events become
-    /// those of the measured part: if no beginning or no end of it was recorded, the run's. Amounts of memory stay as
-    /// they are.
+    /// Returns the figures of groups for a report, made from those at the end of the run, `now`: counts of events in the
+    /// measured part, and amounts of memory as in `now`. A beginning that was not recorded is that of the run; so is an
+    /// end.
     pub(crate) fn of(&self, now: Counts) -> Counts {
         let at = |counts: &Option<Counts>, n: usize| counts.as_ref().and_then(|counts| counts.get(n)).cloned();
         let figures = |(n, (mut stat, mut pressure)): (usize, (Vmstat, Pressure))| {

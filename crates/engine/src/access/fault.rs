@@ -21,12 +21,13 @@ pub(super) enum Throttle {
     No,
 }
 
-/// The way in which bytes of a region are accessed.
-#[derive(Clone, Copy)]
-struct Way {
-    write: bool,
-    /// Huge pages are split first.
-    splits: bool,
+/// The treatment of a huge page whose bytes are accessed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HugePage {
+    /// It is split first, and one page of it is latched.
+    Split,
+    /// It stays whole, and the lock of its page-table page is held.
+    Whole,
 }
 
 impl<M: Machine> Access<M> {
@@ -59,15 +60,7 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// Returns the errors of [`Access::touch`].
     pub fn write_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.for_each_piece(
-            task,
-            region,
-            (offset, bytes.len()),
-            Way { write: true, splits: true },
-            |frame, at, range| {
-                self.machine.write_frame(frame, at, &bytes[range]);
-            },
-        )
+        self.copy_in(task, region, offset, bytes, HugePage::Split)
     }
 
     /// Reads bytes of a region, from byte `offset` on. Bytes that were never written read as zero, and reading them
@@ -76,7 +69,7 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// Returns the errors of [`Access::touch`].
     pub fn read_region(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
-        self.copy_out(task, region, offset, bytes, true)
+        self.copy_out(task, region, offset, bytes, HugePage::Split)
     }
 
     /// Stores bytes in a region as the instructions of a program do: like [`Access::write_region`], but huge pages stay
@@ -85,15 +78,7 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// Returns the errors of [`Access::touch`].
     pub fn store(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.for_each_piece(
-            task,
-            region,
-            (offset, bytes.len()),
-            Way { write: true, splits: false },
-            |frame, at, range| {
-                self.machine.write_frame(frame, at, &bytes[range]);
-            },
-        )
+        self.copy_in(task, region, offset, bytes, HugePage::Whole)
     }
 
     /// Loads bytes of a region as the instructions of a program do: like [`Access::read_region`], but huge pages stay
@@ -102,7 +87,20 @@ impl<M: Machine> Access<M> {
     /// # Errors
     /// Returns the errors of [`Access::touch`].
     pub fn load(&self, task: &mut Task, region: &Region<M>, offset: u64, bytes: &mut [u8]) -> Result<(), Error> {
-        self.copy_out(task, region, offset, bytes, false)
+        self.copy_out(task, region, offset, bytes, HugePage::Whole)
+    }
+
+    fn copy_in(
+        &self,
+        task: &mut Task,
+        region: &Region<M>,
+        offset: u64,
+        bytes: &[u8],
+        huge: HugePage,
+    ) -> Result<(), Error> {
+        self.for_each_piece(task, region, (offset, bytes.len()), true, huge, |frame, at, range| {
+            self.machine.write_frame(frame, at, &bytes[range]);
+        })
     }
 
     fn copy_out(
@@ -111,11 +109,11 @@ impl<M: Machine> Access<M> {
         region: &Region<M>,
         offset: u64,
         bytes: &mut [u8],
-        splits: bool,
+        huge: HugePage,
     ) -> Result<(), Error> {
         bytes.fill(0);
         let length = bytes.len();
-        self.for_each_piece(task, region, (offset, length), Way { write: false, splits }, |frame, at, range| {
+        self.for_each_piece(task, region, (offset, length), false, huge, |frame, at, range| {
             self.machine.read_frame(frame, at, &mut bytes[range]);
         })
     }
@@ -125,7 +123,8 @@ impl<M: Machine> Access<M> {
         task: &mut Task,
         region: &Region<M>,
         (offset, length): (u64, usize),
-        way: Way,
+        write: bool,
+        huge: HugePage,
         mut visit: impl FnMut(FrameNumber, usize, std::ops::Range<usize>),
     ) -> Result<(), Error> {
         let mut done = 0;
@@ -135,10 +134,10 @@ impl<M: Machine> Access<M> {
             let in_page = (at % PAGE_BYTES as u64) as usize;
             let n = (PAGE_BYTES - in_page).min(length - done);
             let mut piece = |frame| visit(frame, in_page, done..done + n);
-            let is_done = !way.splits && self.visit_in_huge_page(task, region, page, way.write, &mut piece)?;
-            if !is_done && let Some(frame) = self.pin_region(task, region, page, way.write)? {
+            let is_done = huge == HugePage::Whole && self.visit_in_huge_page(task, region, page, write, &mut piece)?;
+            if !is_done && let Some(frame) = self.pin_region(task, region, page, write)? {
                 piece(frame);
-                self.unpin_region(frame, way.write);
+                self.unpin_region(frame, write);
             }
             done += n;
         }
@@ -146,7 +145,7 @@ impl<M: Machine> Access<M> {
     }
 
     /// Touches a page and calls `visit` with its frame, if the page is a part of a huge page or becomes one by this
-    /// touch. Otherwise returns `false`, and has not called `visit`.
+    /// touch. Otherwise returns `false`, and has not called `visit`, but the page may have been faulted in.
     ///
     /// The page has neither latch nor reference meanwhile. It stays where it is because each task that unmaps, splits or
     /// moves a huge page takes the lock of the page-table page.

@@ -312,8 +312,8 @@ choices! {
         Eighth,
     }
 
-    /// What a scan of active and inactive lists counts: it takes folios off a list until it has counted as many as it
-    /// wants, 32 at most.
+    /// The unit in which a scan of active and inactive lists counts. A scan takes folios off a list until it has counted
+    /// as many units as it wants, 32 at most.
     scan_unit: ScanUnit = Folios, drawn 169, unless "lru.policy" in ["multigen"] {
         /// Folios: a huge page counts once, so a scan may isolate 32 huge pages at once. They count as 32 scanned pages.
         Folios,

@@ -26,7 +26,7 @@ pub(super) const INHERITED: Flags = Flags::SWAPBACKED
     .with(Flags::WORKINGSET)
     .with(Flags::USES);
 
-/// What becomes of the pages of a folio behind its head, the first page, when the folio is split.
+/// The place to which the pages behind a folio's head (its first page) go when the folio is split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tails {
     /// They go on lists: to the place of the head, or, if the head is on no list, to the tail of their list.
@@ -34,6 +34,9 @@ pub enum Tails {
     /// They are isolated like the head, and belong to the task that has isolated it.
     Isolated,
 }
+
+/// Number of references to a page that is mapped and on a list, or waits for a list.
+pub(super) const MAPPED: u32 = 1;
 
 /// Number of references to an isolated folio that is mapped page by page: one for all its mappings, one for the task
 /// that isolated it.
@@ -45,14 +48,25 @@ impl<M: Machine> Lru<M> {
     /// the other pages go to the tail of their list, so that reclaim, which took the first page, examines these pages
     /// next.
     pub fn split_huge_page(&self, region: &Region<M>, page: u32) {
-        self.split_huge_page_to(region, page, Tails::Listed);
+        let _guard = region.page_table(page).lock();
+        if let Some(head) = region.huge_page(page) {
+            self.split_huge_under_lock(region, page, head, Tails::Listed);
+        }
     }
 
-    /// Splits the huge page that maps `page` as [`Lru::split_huge_page`] does. `tails` says what becomes of the pages
-    /// behind its head.
-    pub fn split_huge_page_to(&self, region: &Region<M>, page: u32, tails: Tails) {
+    /// Splits the isolated huge page whose first frame is `head`, and which maps `page`. `tails` says what becomes of
+    /// the pages behind the first. Returns `false` and changes nothing if this huge page no longer maps `page`, because
+    /// another task has split or unmapped it.
+    pub fn split_isolated_huge_page(&self, region: &Region<M>, page: u32, head: FrameNumber, tails: Tails) -> bool {
         let _guard = region.page_table(page).lock();
-        let Some(head) = region.huge_page(page) else { return };
+        let is_mapped = region.huge_page(page) == Some(head);
+        if is_mapped {
+            self.split_huge_under_lock(region, page, head, tails);
+        }
+        is_mapped
+    }
+
+    fn split_huge_under_lock(&self, region: &Region<M>, page: u32, head: FrameNumber, tails: Tails) {
         let pages = self.frames.pages(head) as u32;
         self.machine.spend(Step::PteSet, pages);
         let is_split = self.split(region, head, tails);
@@ -86,17 +100,18 @@ impl<M: Machine> Lru<M> {
     fn split(&self, region: &Region<M>, head: FrameNumber, tails: Tails) -> bool {
         match tails {
             Tails::Listed => self.split_listed(region, head),
-            // No list changes: the folio's pages are isolated as before.
-            Tails::Isolated => self.split_frames(region, head, INHERITED, |tail| {
-                self.frames[tail].set_references(MAPPED_AND_ISOLATED);
-                true
-            }),
+            // No list changes, and the pages of the folio count as isolated as before.
+            Tails::Isolated => {
+                debug_assert!(!self.frames[head].is(Flags::LRU), "{head} is not isolated");
+                self.split_frames(region, head, INHERITED, MAPPED_AND_ISOLATED, |_| true)
+            }
         }
     }
 
-    /// Splits a folio into single pages, under the lock of the LRU lists. Calls `list` for each page except the head.
-    /// `list` puts the page on a list. It returns `true` if the counters of lists already include this page, because
-    /// they counted it as a part of the folio.
+    /// Splits a folio into single pages. Each page except the head gets `references` references; then `list` is called
+    /// for it, which puts the page on a list if it is to be on one. `list` returns `true` if the counters of lists need
+    /// not change, because they counted the page as a part of the folio. The caller has locked the lists if pages go on
+    /// lists.
     ///
     /// A huge page is always split. Another folio is not split if it has references beside those of its mappings and of
     /// the caller; the function then returns `false` and changes nothing.
@@ -105,14 +120,15 @@ impl<M: Machine> Lru<M> {
         region: &Region<M>,
         head: FrameNumber,
         inherited: Flags,
+        references: u32,
         mut list: impl FnMut(FrameNumber) -> bool,
     ) -> bool {
         let (zone, descriptor) = (self.memory().zone_of(head), &self.frames[head]);
         let (pages, start) = (self.frames.pages(head) as u32, descriptor.index());
         let inherited = Flags(descriptor.flags().0 & inherited.0);
         let is_huge = region.huge_page(start).is_some();
-        // A task that finds the folio frozen tries again in a loop that takes no simulated time. So the folio is frozen
-        // only here, under the lock.
+        // A task that finds the folio frozen tries again in a loop that takes no simulated time. So no time is spent
+        // until the folio is thawed.
         if !is_huge && !descriptor.freeze(MAPPED_AND_ISOLATED) {
             return false;
         }
@@ -132,7 +148,7 @@ impl<M: Machine> Lru<M> {
             if is_huge {
                 part.map();
             }
-            part.set_references(1);
+            part.set_references(references);
             added += i64::from(!list(tail));
         }
         if added > 0 {

@@ -452,20 +452,18 @@ impl<M: Machine> Reclaim<M> {
         let (start, pages) = (self.frames[head].index(), self.frames.pages(head) as u32);
         let Some(region) = list.owners.region_of(self, head) else { return false };
         let tails = match self.choices.split_pages {
-            SplitPages::Later => Tails::Listed,
-            SplitPages::AtOnce => Tails::Isolated,
+            SplitPages::AtOnce if self.lru().keeps_split_pages_isolated() => Tails::Isolated,
+            SplitPages::AtOnce | SplitPages::Later => Tails::Listed,
         };
-        let is_split = match region.huge_page(start) {
-            None => self.lru().split_mapped_folio(region, head, tails),
-            Some(_) => {
-                self.lru().split_huge_page_to(region, start, tails);
-                !self.frames[head].is(Flags::COMPOUND)
-            }
+        let is_split_here = match region.huge_page(start) == Some(head) {
+            true => self.lru().split_isolated_huge_page(region, start, head, tails),
+            false => self.lru().split_mapped_folio(region, head, tails),
         };
-        if is_split && tails == Tails::Isolated {
+        // The pages of a folio that another task has split meanwhile are on lists.
+        if is_split_here && tails == Tails::Isolated {
             list.split_off.push(head.0 + 1..head.0 + pages);
         }
-        is_split
+        is_split_here || !self.frames[head].is(Flags::COMPOUND)
     }
 
     /// Adds a page to the counts of dirty, unqueued dirty and congested pages, before any other step of reclaim with

@@ -30,12 +30,12 @@ impl<M: Machine> Compressed<M> {
 
 impl<M: Machine> Swap<M> {
     /// Calls `change` with the swap slots, whose lock is held meanwhile. Tells the groups which of their pages left memory
-    /// for swap or came back. Then uncharges the slots that became free from
-    /// their groups, and frees the memory that compressed swap no longer needs for them.
+    /// for swap or came back. Then uncharges the slots that became free from their groups, and frees the memory that
+    /// compressed swap no longer needs for them.
     pub(crate) fn with_slots<R>(&self, change: impl FnOnce(&mut Slots) -> R) -> R {
         let (result, freed) = self.swap.with_slots(&self.machine, |slots| {
             let result = change(slots);
-            // Under the lock, so that no slot comes back before it is gone.
+            // Under the lock of the slots: otherwise two moves of one slot could be counted in the wrong order.
             self.move_slots(slots.take_moved());
             (result, slots.take_freed())
         });

@@ -6,6 +6,7 @@ use engine::access::choices::HugePages;
 use engine::lru::choices::ScanUnit;
 use engine::memory::{Folio, Gfp, PAGEBLOCK_ORDER};
 use engine::reclaim::choices::SplitPages;
+use engine::stat::Vmstat;
 use machine::Order;
 use machine::atomic::Ordering::Relaxed;
 
@@ -185,15 +186,20 @@ fn a_program_that_stores_bytes_leaves_a_huge_page_whole() {
     assert_eq!((vmstat["thp_fault_alloc"], vmstat["thp_split"]), (2, 1));
 }
 
-/// Fills memory beside a region of huge pages until reclaim splits some of these. Returns the numbers of huge pages that
-/// it split, and of pages that it wrote.
-fn one_reclaim(change: impl Fn(&mut Plan)) -> [u64; 2] {
-    let mut plan = Plan { cpus: 1, swap_slots: 8192, with_kswapd: false, ..Plan::default() };
-    plan.choices = choices_of("6.1-classic");
+/// A machine of the kernel `kernel`, without kswapd, whose programs get huge pages.
+fn with_huge_pages(kernel: &str) -> Plan {
+    let mut plan = Plan { cpus: 1, swap_slots: 16385, with_kswapd: false, ..Plan::default() };
+    plan.choices = choices_of(kernel);
     plan.choices.access.huge_pages = HugePages::Always;
     plan.choices.memory.min_free_kbytes = 1024;
+    plan
+}
+
+/// Fills memory beside a region of huge pages until reclaim splits some of these. Returns the counters of the run.
+fn reclaim_of_huge_pages(change: impl Fn(&mut Plan)) -> Vmstat {
+    let mut plan = with_huge_pages("6.1-classic");
     change(&mut plan);
-    let vmstat = plan.run(|ground| {
+    plan.run(|ground| {
         let region = ground.engine.anonymous().create_region(None, 5 * 512, true);
         ground.touch(&region, 0..5 * 512, true).unwrap();
         let more = ground.engine.anonymous().create_region(None, 2 * PAGES as u32, false);
@@ -206,20 +212,50 @@ fn one_reclaim(change: impl Fn(&mut Plan)) -> [u64; 2] {
         ground.check();
         ground.engine.access().drop_region(&region);
         ground.engine.access().drop_region(&more);
-    });
-    ["thp_split", "pswpout"].map(|name| vmstat[name])
+    })
 }
 
 /// Up to Linux 3.9, the pages of a split huge page wait on their list for the next scan. Later kernels write all of them
-/// at once. Up to Linux 5.2, a scan counts a huge page once, and takes 32 of them; later kernels take one.
+/// at once.
 #[test]
-fn a_huge_page_is_one_of_many_or_all_of_a_scan() {
-    let [split, written] = one_reclaim(|_| {});
-    assert_eq!(written, split * 512, "all pages of {split} huge pages");
-    let [split_later, written_later] = one_reclaim(|plan| plan.choices.reclaim.split_pages = SplitPages::Later);
-    assert!(written_later < split_later * 512, "{written_later} pages of {split_later} huge pages");
-    let [split_by_folio, _] = one_reclaim(|plan| plan.choices.lru.scan_unit = ScanUnit::Folios);
-    assert!(split_by_folio > split, "{split_by_folio} and {split} huge pages");
+fn reclaim_writes_all_pages_of_a_split_huge_page_at_once() {
+    let [now, later] = [SplitPages::AtOnce, SplitPages::Later].map(|split_pages| {
+        let vmstat = reclaim_of_huge_pages(|plan| plan.choices.reclaim.split_pages = split_pages);
+        (vmstat["thp_split"] * 512, vmstat["pswpout"])
+    });
+    assert_eq!(now.0, now.1, "all pages of the huge pages");
+    assert!(later.0 > later.1, "{later:?}");
+}
+
+/// Up to Linux 5.2, a scan counts a huge page once, and takes 32 of them. Later kernels count 512 pages, and take one.
+#[test]
+fn a_scan_takes_one_huge_page_or_32() {
+    let [by_page, by_folio] = [ScanUnit::Pages, ScanUnit::Folios].map(|scan_unit| {
+        let vmstat = reclaim_of_huge_pages(|plan| plan.choices.lru.scan_unit = scan_unit);
+        let scanned = vmstat.iter().filter(|(name, _)| name.starts_with("pgscan_direct_")).map(|(_, count)| count);
+        (vmstat["thp_split"], scanned.sum::<u64>())
+    });
+    assert!(by_page.0 < by_folio.0, "split: {by_page:?}, {by_folio:?}");
+    assert!(by_page.1 >= 5 * 512 && by_folio.1 < by_page.1, "scanned: {by_page:?}, {by_folio:?}");
+}
+
+/// A walk of page tables examines the entry of each huge page, although its Bloom filter does not know the table. So the
+/// huge pages of a new program are young before reclaim comes to them, and it activates none.
+#[test]
+fn walks_find_the_huge_pages_of_a_new_program() {
+    let vmstat = with_huge_pages("6.1-mglru").run(|ground| {
+        for is_huge in [false, true] {
+            let region = ground.engine.anonymous().create_region(None, 6 * 512, is_huge);
+            ground.touch(&region, 0..6 * 512, true).unwrap();
+            let more = ground.engine.anonymous().create_region(None, PAGES as u32, false);
+            ground.touch(&more, 0..PAGES as u32, true).unwrap();
+            ground.check();
+            ground.engine.access().drop_region(&region);
+            ground.engine.access().drop_region(&more);
+        }
+    });
+    assert!(vmstat["thp_fault_alloc"] >= 4 && vmstat["pswpout"] > 512, "{vmstat:?}");
+    assert!(vmstat["pgactivate"] < 512, "{} pages activated", vmstat["pgactivate"]);
 }
 
 /// Huge pages take more than memory. Reclaim splits them to swap them out, page by page.

@@ -8,7 +8,7 @@
 use super::{Batch, CLUSTER, Demand, Entries, Insert, Pages, Policy, Seen, Taken, Verdict, Victims};
 use crate::anonymous::{Owners, Region};
 use crate::lru::choices::EarlyExit;
-use crate::lru::huge::INHERITED;
+use crate::lru::huge::{INHERITED, MAPPED};
 use crate::lru::{DEF_PRIORITY, Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, FrameTable, Warmth, ZoneKind};
 use crate::page_cache::Shadow;
@@ -245,7 +245,7 @@ impl<M: Machine> Lru<M> {
         let is_listed = self.frames[head].is(Flags::LRU);
         // Without `ACTIVE`, which reclaim may have set on the isolated head: here all pages are counted as inactive.
         let inherited = INHERITED.without(Flags::ACTIVE);
-        self.split_frames(region, head, inherited, |tail| {
+        self.split_frames(region, head, inherited, MAPPED, |tail| {
             self.frames[tail].set(Flags::LRU);
             policy.insert(&self.frames, tail, Insert::Moved);
             is_listed

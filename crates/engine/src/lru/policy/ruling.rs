@@ -280,6 +280,15 @@ impl<M: Machine> Lru<M> {
         }
     }
 
+    /// Returns whether the pages of an isolated folio can stay isolated when it is split. A policy of one's own knows only
+    /// the pages that were inserted, so they go on its list first.
+    pub(crate) const fn keeps_split_pages_isolated(&self) -> bool {
+        match &self.ruling {
+            Ruling::Classic(_) | Ruling::Multigen(_) => true,
+            Ruling::Own(_) => false,
+        }
+    }
+
     /// Splits a folio into single pages, under the lock of the lists, and puts them on lists. Returns `false` if other
     /// references prevent the split ([`Lru::split_frames`]).
     pub(in crate::lru) fn split_listed(&self, region: &Region<M>, head: FrameNumber) -> bool {

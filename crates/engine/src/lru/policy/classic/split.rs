@@ -2,7 +2,7 @@
 
 use crate::anonymous::Region;
 use crate::lru::Lru;
-use crate::lru::huge::INHERITED;
+use crate::lru::huge::{INHERITED, MAPPED};
 use crate::memory::Flags;
 use machine::{FrameNumber, Lock, Machine};
 
@@ -13,7 +13,7 @@ impl<M: Machine> Lru<M> {
     pub(in crate::lru) fn split_in_classic(&self, region: &Region<M>, head: FrameNumber) -> bool {
         let mut lists = self.lruvec_of_page(head).classic().lists.lock();
         let is_listed = self.frames[head].is(Flags::LRU);
-        self.split_frames(region, head, INHERITED, |tail| {
+        self.split_frames(region, head, INHERITED, MAPPED, |tail| {
             self.frames[tail].set(Flags::LRU);
             let list = lists.list_mut(self.kind_of(self.frames[tail].flags()));
             match is_listed {

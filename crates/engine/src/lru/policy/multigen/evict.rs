@@ -156,10 +156,10 @@ impl<M: Machine> Lru<M> {
         let mut left = budget.min(LOOKED_AT_MAX);
         for zone in reach.zones.iter().rev() {
             let list = ListId::new(slot, choice.family, zone.kind);
-            let mut skipped = Vec::new();
+            let (mut skipped, mut pages_skipped) = (Vec::new(), 0);
             let mut moved_to_next = 0;
-            // A folio counts with all its pages.
-            while left > 0 && batch.taken < most && skipped.len() < most as usize {
+            // A folio counts with all its pages, so that a batch has at most one huge page.
+            while left > 0 && batch.taken < most && pages_skipped < most {
                 let Some(frame) = lists.last(list) else { break };
                 let weight = self.frames.pages(frame);
                 batch.scanned += weight;
@@ -177,10 +177,11 @@ impl<M: Machine> Lru<M> {
                 } else {
                     lists.remove(&self.frames, frame);
                     skipped.push(frame);
+                    pages_skipped += weight;
                 }
             }
             self.count_moved(reach.lruvec, zone, choice.family, (slot, next), moved_to_next);
-            zone.stat.count(ZoneEvent::Pgskip, skipped.len() as u64);
+            zone.stat.count(ZoneEvent::Pgskip, pages_skipped);
             skipped.into_iter().rev().for_each(|frame| lists.push_front(&self.frames, list, frame));
         }
     }

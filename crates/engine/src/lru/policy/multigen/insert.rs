@@ -7,7 +7,7 @@ use super::placement::{Coming, ListPlace, place};
 use super::{Multigen, uses};
 use crate::anonymous::Region;
 use crate::lru::batch::Apply;
-use crate::lru::huge::INHERITED;
+use crate::lru::huge::{INHERITED, MAPPED};
 use crate::lru::{Family, ListKind, Lru, Lruvec, Reach};
 use crate::memory::{Flags, Warmth, Zone};
 use crate::stat::Event;
@@ -228,7 +228,7 @@ impl<M: Machine> Lru<M> {
     ) -> bool {
         let mut lists = self.lruvec_of_page(head).generational().lists.lock();
         let head_flags = self.frames[head].flags();
-        self.split_frames(region, head, INHERITED.without(Flags::ACTIVE), |tail| {
+        self.split_frames(region, head, INHERITED.without(Flags::ACTIVE), MAPPED, |tail| {
             self.link_split(multigen, &mut lists, head, head_flags, tail);
             // The tail needs no more counting: `link` counted it, or it was counted before with its head.
             true

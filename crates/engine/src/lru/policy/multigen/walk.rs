@@ -78,7 +78,8 @@ impl<M: Machine> Lru<M> {
                 let table = table_of(&region, part.start);
                 // The filter is about tables of small pages. A huge page has a single accessed bit, which is in the
                 // table above.
-                let obeys_filter = is_filtered && !is_forced && region.huge_page(part.start).is_none();
+                let is_huge = region.huge_page(part.start).is_some();
+                let obeys_filter = is_filtered && !is_forced && !is_huge;
                 // The table's bit is cleared before the walk, so that a later use sets it again.
                 if obeys_filter && !of.filters.has(seq, table) || !region.take_table_touched(part.start) {
                     continue;
@@ -98,7 +99,7 @@ impl<M: Machine> Lru<M> {
                     // The walks of those groups must find the table, too.
                     region.note_table_touched(part_start);
                 }
-                if seen.is_dense() {
+                if seen.is_dense() && !is_huge {
                     of.filters.insert(seq + 1, table);
                 }
                 if pending.changes >= LOOKED_AT_MAX {
