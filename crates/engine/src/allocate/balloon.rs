@@ -39,7 +39,7 @@ impl<M: Machine> Allocate<M> {
         self.take_pages_offline(gfp, Until::Low, most, taken);
         while taken.len() == had {
             let zonelist = self.zonelist(gfp);
-            zonelist.iter().for_each(|id| self.wake_kswapd(self.memory().zone(*id), Order::ZERO, self.classzone(gfp)));
+            self.wake_kswapds(zonelist, Order::ZERO, self.classzone(gfp));
             let progress =
                 self.try_to_free_pages(task, zonelist, Order::ZERO, gfp, fruitless > 0, &mut Work::default());
             // Freed pages may lie on per-CPU lists. The last pages that can be freed may wait in batches on their way

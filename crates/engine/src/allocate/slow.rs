@@ -227,10 +227,7 @@ impl<M: Machine> Allocate<M> {
             HugeWakesKswapd::Yes => true,
         };
         if wakes_kswapd {
-            let classzone = self.classzone(gfp);
-            for id in self.zonelist(gfp) {
-                self.wake_kswapd(self.memory().zone(*id), order, classzone);
-            }
+            self.wake_kswapds(self.zonelist(gfp), order, self.classzone(gfp));
         }
     }
 

@@ -38,6 +38,7 @@ impl<M: Machine> Reclaim<M> {
         self.machine.spend(Step::WorkItem, 1);
         self.node_state(node).calls.begin(self.machine.now());
         self.zones_up_to(node, request.classzone).for_each(|(_, zone)| zone.note_kswapd(true));
+        self.reclaim_boost(task, node, request);
         let achieved = match self.choices.kswapd_priority {
             KswapdPriority::RestartAfterCluster => self.balance_with_restarts(task, node, request),
             KswapdPriority::ByScanVolume => match self.choices.kswapd_scope {
@@ -45,7 +46,7 @@ impl<M: Machine> Reclaim<M> {
                 KswapdScope::Node => self.balance_whole_node(task, node, request),
             },
         };
-        self.reclaim_boost(task, node, request.classzone);
+        self.end_boosts(node, request.classzone);
         self.lruvecs_of_node(node, usize::MAX).for_each(|reach| self.lru().end_reclaim(reach.lruvec));
         self.zones_up_to(node, request.classzone).for_each(|(_, zone)| zone.note_kswapd(false));
         self.node_state(node).calls.end(self.machine.now());

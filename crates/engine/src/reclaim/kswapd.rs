@@ -4,7 +4,7 @@ use super::Reclaim;
 use super::choices::{KswapdRequest, KswapdSleep, WakeRecord, ZoneBalance};
 use super::throttle::WriteWaiters;
 use crate::memory::choices::MarkDistance;
-use crate::memory::{MarkRights, Node, NodeId, Zone};
+use crate::memory::{MarkRights, Node, NodeId, Zone, ZoneId};
 use crate::stat::{Event, ZoneEvent};
 use crate::task::Task;
 use machine::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -389,6 +389,21 @@ impl<M: Machine> Reclaim<M> {
             self.machine.wake(&state.reserve_wait);
         }
         are_there
+    }
+
+    /// Wakes the kswapds of the zones in a zonelist because of a request, as [`Reclaim::wake_kswapd`] does. With
+    /// `ZoneBalance::AnyUsableZone`, which looks at all zones of a node, each node is asked once ("mm, vmscan: only
+    /// wakeup kswapd once per node for the requested classzone", Linux 4.8).
+    pub(crate) fn wake_kswapds(&self, zonelist: &[ZoneId], order: Order, classzone: usize) {
+        let zones = zonelist.iter().map(|id| self.memory().zone(*id));
+        let wake = |zone| self.wake_kswapd(zone, order, classzone);
+        match self.choices.zone_balance {
+            ZoneBalance::AnyUsableZone => {
+                let mut last = None;
+                zones.filter(|zone| last.replace(zone.node) != Some(zone.node)).for_each(wake);
+            }
+            ZoneBalance::AllZones | ZoneBalance::AnySuitableZone | ZoneBalance::QuarterOfUsable => zones.for_each(wake),
+        }
     }
 
     /// Wakes the kswapd of a zone's node because of a request, if kswapd sleeps and the zone is below its low mark.

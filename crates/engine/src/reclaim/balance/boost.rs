@@ -1,10 +1,11 @@
-//! Reclaim up to watermarks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
+//! Reclaim for watermarks that were raised because migrate types were mixed in pageblocks (Linux 5.0; see
 //! mechanisms/modern, 1).
 //!
 //! Afterwards, requests find more free pages of their own migrate type, so that fewer pageblocks are mixed and
 //! compaction has less to do.
 
-use crate::memory::{MarkRights, NodeId, PAGEBLOCK_ORDER};
+use super::Request;
+use crate::memory::{NodeId, PAGEBLOCK_ORDER};
 use crate::reclaim::choices::KswapdCompact;
 use crate::reclaim::{DEF_PRIORITY, Reclaim, ScanControl};
 use crate::task::Task;
@@ -21,21 +22,17 @@ impl<M: Machine> Reclaim<M> {
         self.zones_up_to(node, classzone).any(|(_, zone)| zone.boost() > 0)
     }
 
-    /// Reclaims until the zones that a request can use reach their raised (boosted) watermarks. Kswapd calls this
-    /// method at the end of its run over the node, whether the node is balanced or not. The target is the number of
-    /// pages by which the marks are raised. The reclaim ends earlier if nothing can be freed at the lowest priority. It
-    /// writes and swaps no page, and leaves object caches alone. Then the method ends all boosts of the zones,
-    /// including boosts that began meanwhile, and compacts the node, unless `reclaim.kswapd_compact` is `never`.
-    pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, classzone: usize) {
-        let mut left: u64 = self.zones_up_to(node, classzone).map(|(_, zone)| zone.boost()).sum();
-        if left == 0 {
-            return;
-        }
+    /// Reclaims because of raised (boosted) watermarks of the zones that a request can use. Kswapd calls this method
+    /// before it balances the node. The target is the number of pages by which the marks are raised, however many pages
+    /// are free. The reclaim ends earlier if the node is not balanced, so that kswapd does its normal work instead, or
+    /// if nothing can be freed at the lowest priority. It writes and swaps no page, and leaves object caches alone.
+    pub(super) fn reclaim_boost(&self, task: &mut Task, node: NodeId, request: Request) {
+        let mut left: u64 = self.zones_up_to(node, request.classzone).map(|(_, zone)| zone.boost()).sum();
         let mut control = ScanControl { may_swap: false, may_write: false, ..ScanControl::kswapd(Order::ZERO) };
-        while left > 0 && self.is_below_boost(node, classzone) && !self.machine.is_killed() {
+        while left > 0 && self.is_node_balanced(node, request) && !self.machine.is_killed() {
             let before = control.reclaimed;
             control.to_reclaim_pages = left;
-            self.shrink_lists_of_node(task, node, &mut control, classzone);
+            self.shrink_lists_of_node(task, node, &mut control, request.classzone);
             let freed = control.reclaimed - before;
             left = left.saturating_sub(freed);
             self.machine.relax();
@@ -44,6 +41,14 @@ impl<M: Machine> Reclaim<M> {
             } else if freed == 0 {
                 break;
             }
+        }
+    }
+
+    /// Lowers the raised (boosted) watermarks of the zones that a request can use, and compacts the node if there were
+    /// any, unless `reclaim.kswapd_compact` is `never`. Kswapd calls this method at the end of its run over the node.
+    pub(super) fn end_boosts(&self, node: NodeId, classzone: usize) {
+        if !self.is_boosted(node, classzone) {
+            return;
         }
         self.zones_up_to(node, classzone).for_each(|(_, zone)| zone.end_boost());
         if !self.machine.is_killed() {
@@ -54,13 +59,5 @@ impl<M: Machine> Reclaim<M> {
                 KswapdCompact::Never => {}
             }
         }
-    }
-
-    /// Returns whether some zone with a raised mark is below that mark.
-    fn is_below_boost(&self, node: NodeId, classzone: usize) -> bool {
-        self.zones_up_to(node, classzone).any(|(_, zone)| {
-            let high = zone.high() + zone.boost();
-            zone.boost() > 0 && !zone.is_above(high, Order::ZERO, 0, MarkRights::default())
-        })
     }
 }
