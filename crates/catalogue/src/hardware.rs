@@ -6,7 +6,7 @@ use documented::DocumentedFields;
 use engine::kernel::Source;
 use engine::memory::Layout;
 use figures::scale::Scale;
-use machine::{LockClass, Nanos};
+use machine::{LockClass, Nanos, Order};
 use placed::{Entry, Error, Node, Value};
 use serde::{Deserialize, Serialize};
 use sim::disk::DiskConfig;
@@ -129,9 +129,11 @@ fn check_parts(machine: &Hardware) -> Result<(), Error> {
     let slowdown = machine.cpu.slowdown();
     let words = format!("`slowdown` is {slowdown}: 1 to {SLOWDOWN_MAX} can be");
     ensure((1..=SLOWDOWN_MAX).contains(&slowdown), &["cpu", "slowdown"], words)?;
-    let work = machine.cpu.page_work().0;
-    let words = format!("`page_work_ns` is {work}: 0 to {PAGE_WORK_MAX_NS} can be");
-    ensure(work <= PAGE_WORK_MAX_NS, &["cpu", "page_work_ns"], words)?;
+    for (key, work) in [("page_work_ns", &machine.cpu.page_work_ns), ("write_work_ns", &machine.cpu.write_work_ns)] {
+        let work = nanos_of(work).0;
+        let words = format!("`{key}` is {work}: 0 to {PROGRAM_WORK_MAX_NS} can be");
+        ensure(work <= PROGRAM_WORK_MAX_NS, &["cpu", key], words)?;
+    }
     let words = format!("`tlb`: at most {} translations of a size, and walks of 1 s", Tlb::ENTRIES_MAX);
     ensure(machine.cpu.tlb.as_ref().is_none_or(Tlb::is_sound), &["cpu", "tlb"], words)?;
     let words = format!(
@@ -182,6 +184,11 @@ fn check_parts(machine: &Hardware) -> Result<(), Error> {
         let words = format!("`kernel_peak_mib` is {}: `kernel_mib`, {}, was left of it", peak.value, kernel_mib.value);
         ensure(peak.value >= kernel_mib.value, &["before", "kernel_peak_mib"], words)?;
     }
+    if let Some(pool) = &machine.before.dma_pool_kib {
+        let words = format!("`dma_pool_kib` is {}: expected a power of two, 4 to 4096", pool.value);
+        let is_block = pool.value.is_power_of_two() && (4..=4096).contains(&pool.value);
+        ensure(is_block, &["before", "dma_pool_kib"], words)?;
+    }
     let words = format!("`file_cache_active_percent` is {}: 100 is all", active.value);
     ensure(active.value <= 100, &["before", "file_cache_active_percent"], words)?;
     let page = || "a file has at least a page: 4 KiB".to_owned();
@@ -227,6 +234,10 @@ pub struct Cpu {
     /// At most a second. 0 by default: programs that do nothing but load and store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_work_ns: Option<Sourced<u64>>,
+    /// CPU time for which a workload's program makes the contents of each page that it writes to a file, ns. `slowdown`
+    /// does not apply. At most a second. 0 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_work_ns: Option<Sourced<u64>>,
     /// The order in which CPUs that spin for a lock get it; `fifo` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_fairness: Option<Sourced<LockFairness>>,
@@ -327,14 +338,28 @@ impl CacheLines {
 /// Largest value of the key `slowdown` in `[cpu]`, the factor by which each step takes longer.
 const SLOWDOWN_MAX: u64 = 1000;
 
-/// Largest value of the key `page_work_ns` in `[cpu]`: a second.
-const PAGE_WORK_MAX_NS: u64 = 1_000_000_000;
+/// Largest value of the keys `page_work_ns` and `write_work_ns` in `[cpu]`: a second.
+const PROGRAM_WORK_MAX_NS: u64 = 1_000_000_000;
+
+/// CPU times that the programs of workloads take for their own work. Copies of the kernel are not included.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProgramWork {
+    /// Time for each page of memory that a program loads or stores, beside the copy.
+    pub touch: Nanos,
+    /// Time for each page that a program writes to a file.
+    pub write: Nanos,
+}
+
+/// Returns the value of a key with a time in nanoseconds, which is 0 by default.
+fn nanos_of(given: &Option<Sourced<u64>>) -> Nanos {
+    Nanos(given.as_ref().map_or(0, |given| given.value))
+}
 
 impl Cpu {
-    /// Returns the CPU time for which a program works on each page of memory that it loads or stores.
+    /// Returns the CPU times that programs take for their own work.
     #[must_use]
-    pub fn page_work(&self) -> Nanos {
-        Nanos(self.page_work_ns.as_ref().map_or(0, |given| given.value))
+    pub fn program_work(&self) -> ProgramWork {
+        ProgramWork { touch: nanos_of(&self.page_work_ns), write: nanos_of(&self.write_work_ns) }
     }
 
     /// Returns the factor by which each step takes longer than its cost in `[cost]`.
@@ -420,6 +445,10 @@ pub struct Before {
     /// By default nothing was freed, and kernel memory is contiguous.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_peak_mib: Option<Sourced<u64>>,
+    /// Kernel memory in zone DMA that was taken in one block at boot and is never freed, such as the kernel's pool for
+    /// atomic allocations of drivers (`coherent_pool`), KiB. A power of two, 4 to 4096. By default there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dma_pool_kib: Option<Sourced<u64>>,
     /// Anonymous memory of idle processes, MiB.
     pub idle_anon_mib: Sourced<u64>,
     /// Clean page cache that holds files which are no longer read, MiB.
@@ -442,6 +471,14 @@ pub struct Before {
 pub const MIB_PAGES: u64 = 256;
 
 impl Before {
+    /// Returns the order of the block of `dma_pool_kib` at a scale; `None` if there is no block, or less than a page of
+    /// it at this scale.
+    #[must_use]
+    pub fn dma_pool(&self, scale: Scale) -> Option<Order> {
+        let kib = self.dma_pool_kib.as_ref()?.value;
+        scale.of(kib / 4).checked_ilog2().map(|order| Order(order as u8))
+    }
+
     /// Returns the number of pages that kernel memory, idle memory, page cache and programs take together at a scale.
     #[must_use]
     pub fn pages(&self, scale: Scale) -> u64 {

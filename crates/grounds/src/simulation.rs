@@ -147,7 +147,7 @@ impl Simulation {
                 memory_percent: swap.memory_percent.as_ref().map_or(0, |it| it.value),
             },
             stamps,
-            page_work: self.cpu.page_work(),
+            program_work: self.cpu.program_work(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use catalogue::find;
 use catalogue::group::Group;
+use catalogue::hardware::ProgramWork;
 use engine::memory::{Gfp, Layout};
 use engine::swap::SwapLayout;
 use engine::writeback::DeviceLayout;
@@ -30,7 +31,7 @@ fn on_layout(layout: Layout, stamps: bool, body: impl FnOnce(&SimSystem) -> Resu
     let devices = vec![DeviceLayout { file_blocks: 10_000..20_000 }];
     let swap =
         SwapLayout { device: DeviceId(0), first_block: 1000, slots: 2048, is_synchronous: false, memory_percent: 0 };
-    let config = SystemConfig { layout, devices, swap, stamps, page_work: Nanos(0) };
+    let config = SystemConfig { layout, devices, swap, stamps, program_work: ProgramWork::default() };
     let given = Given { seed: 1, scale: Scale::FULL, progress: kit::progress::Progress::default() };
     let kernel = find::kernel("mm1-mmotm-20130606").unwrap();
     let system = SimSystem::new(&sim, &kernel.choices, &config, given).unwrap();

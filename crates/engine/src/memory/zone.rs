@@ -100,6 +100,11 @@ pub struct ZoneLayout {
     /// The descriptors of pages that the zone does not have yet are not touched, so they take no memory.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub spanned_pages: u64,
+    /// `true` if the pageblock at the zone's end, of which only a part belongs to the zone, is unmovable at the start.
+    /// Linux marks only pageblocks as movable that begin inside their zone. On x86 the first pageblock of ZONE_DMA
+    /// begins before it, and half of it is no memory. Here such a pageblock is the last of its zone.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unmovable_part: bool,
     /// Number of pages that are put on the free lists at the start; `None` for all pages. The other pages are put there
     /// when they are needed. So the unused part of a large zone costs no time, and no memory for descriptors.
     #[doc(alias = "CONFIG_DEFERRED_STRUCT_PAGE_INIT")]
@@ -122,11 +127,16 @@ fn is_zero(pages: &u64) -> bool {
     *pages == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 impl ZoneLayout {
     /// Returns a zone of `managed_pages` pages that does not grow.
     #[must_use]
     pub const fn new(kind: ZoneKind, managed_pages: u64) -> Self {
-        Self { kind, managed_pages, spanned_pages: 0, listed_first: None }
+        Self { kind, managed_pages, spanned_pages: 0, unmovable_part: false, listed_first: None }
     }
 
     /// Returns the largest number of pages that the zone may have: the number at first, or the one to which it may
@@ -319,6 +329,10 @@ impl<M: Machine> Zone<M> {
         (lruvec, reclaim): (LruvecId, Arc<ReclaimState>),
     ) -> Self {
         let blocks = layout.span().div_ceil(BLOCK_PAGES);
+        let block_types: Box<[AtomicU8]> = (0..blocks).map(|_| AtomicU8::new(MigrateType::Movable as u8)).collect();
+        if let Some(last) = block_types.last().filter(|_| layout.unmovable_part && layout.span() % BLOCK_PAGES > 0) {
+            last.store(MigrateType::Unmovable as u8, Relaxed);
+        }
         Self {
             id,
             node,
@@ -342,7 +356,7 @@ impl<M: Machine> Zone<M> {
             stat: ZoneStat::new(machine.counter_rows()),
             nr_free: std::array::from_fn(|_| AtomicU64::new(0)),
             free: machine.lock(LockClass::Zone, FreeArea::default()),
-            block_types: (0..blocks).map(|_| AtomicU8::new(MigrateType::Movable as u8)).collect(),
+            block_types,
             reclaim,
         }
     }

@@ -75,6 +75,16 @@ choices! {
         ByGroup,
     }
 
+    /// When the flusher sends the pages that it writes to their device.
+    flusher_plug: FlusherPlug = Off, drawn 170 {
+        /// Each request goes to the device at once.
+        Off,
+        /// The flusher gathers requests (`blk_start_plug`) while it works on one reason to write: a request, old files
+        /// or the background limit. They go to the device when enough are together, when the flusher sleeps, or when
+        /// this work ends.
+        On,
+    }
+
     /// Number of pages of a file that the flusher writes before it goes on to the next file.
     chunk: WritebackChunk = Fixed, drawn 29 {
         /// The flusher writes at a time as many pages of a file as the device writes in half a second, but at most an

@@ -6,7 +6,7 @@
 //! mechanisms/reclaim, 21.5, for Linux 3.3 and later.
 
 use super::bandwidth::Sample;
-use super::choices::WritebackChunk;
+use super::choices::{FlusherPlug, WritebackChunk};
 use super::dirty_limit::DirtyState;
 use super::write::{Purpose, WriteControl};
 use super::{Backing, Writeback};
@@ -133,7 +133,15 @@ impl<M: Machine> Writeback<M> {
         has_requests || wrote > 0 && (self.is_over_background(backing) || !self.groups_over_background().is_empty())
     }
 
+    /// Writes dirty files of a device for one reason. Returns the number of pages written.
     fn write_files(&self, backing: &Backing<M>, reason: Reason) -> u64 {
+        match self.choices.flusher_plug {
+            FlusherPlug::Off => self.write_rounds(backing, reason),
+            FlusherPlug::On => self.machine.plugged(|| self.write_rounds(backing, reason)),
+        }
+    }
+
+    fn write_rounds(&self, backing: &Backing<M>, reason: Reason) -> u64 {
         let mut left = if let Reason::Request(pages) = reason { pages } else { u64::MAX };
         let mut wrote_total = 0;
         while left > 0 && !self.machine.is_killed() {

@@ -16,6 +16,9 @@ use workloads::system::{MapMode, Sharing, System, SystemError, page_bytes};
 /// # Errors
 /// When memory or the device is too small for these contents.
 pub fn prepare(before: &Before, system: &SimSystem, scale: Scale) -> Result<(), SystemError> {
+    if let Some(order) = before.dma_pool(scale) {
+        system.take_dma_pool(order)?;
+    }
     let kernel_mib = before.kernel_mib.value;
     let peak_mib = before.kernel_peak_mib.as_ref().map_or(kernel_mib, |peak| peak.value);
     system.take_kernel_memory(scale.of(peak_mib * MIB_PAGES), scale.of(kernel_mib * MIB_PAGES))?;

@@ -7,6 +7,7 @@ use super::draw::World;
 use super::drawn::Drawn;
 use super::{Plan, check_nothing_is_left, start_watchdog, store};
 use crate::system::sim::{SimSystem, SystemConfig};
+use catalogue::hardware::ProgramWork;
 use engine::stat::Vmstat;
 use figures::scale::Scale;
 use kit::progress::Progress;
@@ -23,7 +24,7 @@ pub(super) fn run(world: &World, drawn: &Drawn) -> Result<(u64, Vmstat), String>
     let (layout, devices, swap) = (world.layout(), world.devices(), world.swap());
     let memory_pages = layout.pages();
     drawn.check(&Resources { memory_pages, used_pages: 0, swap_pages: world.swap_slots.into() })?;
-    let config = SystemConfig { layout, devices, swap, stamps: true, page_work: machine::Nanos(0) };
+    let config = SystemConfig { layout, devices, swap, stamps: true, program_work: ProgramWork::default() };
     let given = Given { seed: world.seed, scale: Scale::FULL, progress: Progress::default() };
     let system = SimSystem::new(&sim, &world.kernel.choices, &config, given).map_err(|error| error.to_string())?;
     let engine = system.shared_engine();

@@ -3,10 +3,11 @@
 use crate::groups::NamedGroups;
 use crate::kernel_log;
 use catalogue::group::Group;
+use catalogue::hardware::ProgramWork;
 use engine::anonymous::region::ENTRIES;
 use engine::anonymous::{Process, ProcessId, Region};
 use engine::memory::group::kernel::STACK_BYTES;
-use engine::memory::{Block, Gfp, GroupId, KernelMemory, Layout, Limit};
+use engine::memory::{Block, Gfp, GroupId, KernelMemory, Layout, Limit, ZoneKind};
 use engine::page_cache::File;
 use engine::stat::{Gauge, Vmstat};
 use engine::swap::SwapLayout;
@@ -40,7 +41,7 @@ struct Shared {
     files: RefCell<HashMap<String, Arc<File<Sim>>, FixedState>>,
     given: Given,
     kept: Kept,
-    page_work: Nanos,
+    program_work: ProgramWork,
     samples: DiskSamples,
     kernel_tasks: RefCell<Vec<sim::TaskId>>,
     has_khugepaged: Cell<bool>,
@@ -102,8 +103,8 @@ pub struct SystemConfig {
     pub swap: SwapLayout,
     /// True if the machine keeps the first eight bytes of each page (a stamp), so that workloads can verify contents.
     pub stamps: bool,
-    /// CPU time for which a program works on each page of memory that it loads or stores, beside the copy.
-    pub page_work: Nanos,
+    /// CPU times that programs take for their own work.
+    pub program_work: ProgramWork,
 }
 
 impl SimSystem {
@@ -136,7 +137,7 @@ impl SimSystem {
             files,
             given,
             kept,
-            page_work: config.page_work,
+            program_work: config.program_work,
             samples,
             kernel_tasks,
             has_khugepaged,
@@ -290,6 +291,18 @@ impl SimSystem {
         Ok(())
     }
 
+    /// Takes a block of kernel memory from zone DMA, and never frees it.
+    ///
+    /// # Errors
+    /// When the machine has no such block free in a zone DMA.
+    pub fn take_dma_pool(&self, order: Order) -> Result<(), SystemError> {
+        let gfp = Gfp { highest_zone: ZoneKind::Dma, ..Gfp::KERNEL };
+        let block = System::take_block(self, gfp, order)?;
+        let words = || SystemError(format!("`before.dma_pool_kib`: no free block of order {} in a zone DMA", order.0));
+        // A block that is only dropped stays taken.
+        block.map(drop).ok_or_else(words)
+    }
+
     /// Creates a file whose contents are already on the device, but not in memory.
     ///
     /// # Errors
@@ -368,8 +381,13 @@ impl SimSystem {
             let _program = self.shared.sim.span(Func::User);
             self.shared.sim.spend(Step::CopyPage, pages as u32);
         }
-        if self.shared.page_work > Nanos(0) {
-            self.shared.sim.compute(Nanos(self.shared.page_work.0 * pages as u64));
+        self.work_on(pages, self.shared.program_work.touch);
+    }
+
+    /// Advances virtual time by the duration of a program's own work on `pages` pages, each of which takes `each`.
+    fn work_on(&self, pages: usize, each: Nanos) {
+        if each > Nanos(0) {
+            self.shared.sim.compute(Nanos(each.0 * pages as u64));
         }
     }
 
@@ -655,6 +673,7 @@ impl System for SimSystem {
 
     fn write(&self, file: &OpenFile, offset: u64, bytes: &[u8]) -> Result<(), SystemError> {
         self.alive()?;
+        self.work_on(bytes.len().div_ceil(PAGE_BYTES), self.shared.program_work.write);
         self.engine()
             .access()
             .write(&mut self.task.borrow_mut(), &file.file, offset, bytes)
