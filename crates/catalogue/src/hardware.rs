@@ -446,7 +446,8 @@ pub struct Before {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_peak_mib: Option<Sourced<u64>>,
     /// Kernel memory in zone DMA that was taken in one block at boot and is never freed, such as the kernel's pool for
-    /// atomic allocations of drivers (`coherent_pool`), KiB. A power of two, 4 to 4096. By default there is none.
+    /// atomic allocations of drivers (`coherent_pool`), KiB. A power of two, 4 to 4096. By default there is none,
+    /// nor without a zone DMA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dma_pool_kib: Option<Sourced<u64>>,
     /// Anonymous memory of idle processes, MiB.

@@ -8,6 +8,7 @@ use engine::lru::choices::{CgroupCounters, FamilyBalance, Refault, UnwrittenPage
 use engine::memory::{Flags, Gfp, GroupId, Layout, Limit, NodeLayout, Zone, ZoneKind, ZoneLayout};
 use engine::page_cache::File;
 use engine::reclaim::choices::{FailuresReset, Hopeless, WritebackMet};
+use engine::slab::choices::SlabOrder;
 use engine::stat::Gauge;
 use engine::swap::choices::{SwapWindows, SynchronousSwap};
 use engine::writeback::choices::GroupLimits;
@@ -223,6 +224,8 @@ fn mixed_migrate_types_raise_marks_until_kswapd_has_made_room() {
         // The high mark is 1324 pages. Movable pageblocks are full when about 1500 pages are free.
         (plan.choices.memory.min_free_kbytes, plan.choices.memory.watermark_scale_factor) = (2048, 62);
         plan.choices.memory.watermark_boost_factor = watermark_boost_factor;
+        // Nodes of indexes take no memory, so that the number of free pages is known.
+        plan.choices.slab.order = SlabOrder::SinglePages;
         let found = Found::default();
         let result = found.clone();
         let vmstat = plan.run(move |ground| {
