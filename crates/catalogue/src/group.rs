@@ -8,7 +8,7 @@ pub mod asked;
 mod layers;
 
 use documented::DocumentedFields;
-use engine::memory::Limit;
+use engine::memory::{GroupVersion, Limit};
 use figures::scale::Scale;
 use placed::{Error, Node, Place};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use asked::Asked;
 pub(crate) use layers::{declare, lay_over, position, resolve};
 
-/// A memory control group of version 2, or of version 1 if a group of the machine has `soft_mib` or `memsw_mib`. Sizes that are left out are those of a new group: no limits, no protection.
+/// A memory control group. It is of version 1 if a group of the machine has `soft_mib` or `memsw_mib`, or if `[memory]` has `group_version = "v1"`; otherwise of version 2. Sizes that are left out are those of a new group: no limits, no protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -133,6 +133,19 @@ impl Group {
         keys.into_iter().find(|(_, size)| size.is_some()).map(|(key, _)| key)
     }
 
+    /// Returns the version of all `groups` of a machine. `given` is the version that the machine file states. Keys of the
+    /// groups that this version does not have (`soft_mib`, `memsw_mib`) take precedence.
+    #[must_use]
+    pub fn version(groups: &[Self], given: GroupVersion) -> GroupVersion {
+        if groups.iter().any(|group| group.memsw_mib.is_some()) {
+            GroupVersion::V1WithMemsw
+        } else if !given.is_v1() && groups.iter().any(|group| group.key_of_version_1().is_some()) {
+            GroupVersion::V1
+        } else {
+            given
+        }
+    }
+
     /// Returns the limits and protections that are set, each with its size in pages at `scale`.
     #[must_use]
     pub fn limits(&self, scale: Scale) -> Vec<(Limit, u64)> {
@@ -229,7 +242,8 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
             return refuse(&place(n, "memsw_mib"), why);
         }
     }
-    check_version(groups).map_err(|(n, key, why)| Error::at(&place(n, key), format!("in [[group]]: {why}")))
+    let given = file.get("memory").and_then(|memory| memory.get("group_version")).and_then(Node::as_text);
+    check_version(groups, given).map_err(|(n, key, why)| Error::at(&place(n, key), format!("in [[group]]: {why}")))
 }
 
 /// Checks that a limit of memory and swap together is not below the group's limit of memory.
@@ -250,13 +264,18 @@ fn check_memsw(group: &Group) -> Result<(), String> {
     }
 }
 
-/// Checks that groups of version 1, if there are some, have no keys of version 2.
+/// Checks that groups of version 1, if there are some, have no keys of version 2. `given` is the value of
+/// `group_version` in the machine file, if it has this key.
 ///
 /// # Errors
 /// The number of the first group that has such a key, the key, and the error in words.
-fn check_version(groups: &[Group]) -> Result<(), (usize, &'static str, String)> {
+fn check_version(groups: &[Group], given: Option<&str>) -> Result<(), (usize, &'static str, String)> {
     let first = groups.iter().find_map(|group| Some((&group.name, group.key_of_version_1()?)));
-    let Some((name, key_of_v1)) = first else { return Ok(()) };
+    let reason = match (first, given) {
+        (Some((name, key)), _) => format!("`{key}` of `{name}`"),
+        (None, Some(given)) if given.starts_with("v1") => format!("`group_version = \"{given}\"`"),
+        (None, _) => return Ok(()),
+    };
     for (n, group) in groups.iter().enumerate() {
         let keys = [
             ("high_mib", group.high_mib.is_some()),
@@ -266,10 +285,8 @@ fn check_version(groups: &[Group]) -> Result<(), (usize, &'static str, String)> 
             ("oom_group", group.oom_group),
         ];
         if let Some((key, _)) = keys.into_iter().find(|(_, is_set)| *is_set) {
-            let why = format!(
-                "`{key}` of `{}` is of version 2, but `{key_of_v1}` of `{name}` makes all groups those of version 1",
-                group.name
-            );
+            let why =
+                format!("`{key}` of `{}` is of version 2, but {reason} makes all groups those of version 1", group.name);
             return Err((n, key, why));
         }
     }
@@ -350,6 +367,25 @@ mod tests {
     }
 
     #[test]
+    fn a_key_of_version_1_makes_all_groups_those_of_version_1() {
+        let version = |soft_mib, memsw_mib, given| {
+            let group = Group { soft_mib, memsw_mib, ..Group::default() };
+            Group::version(&[Group::default(), group], given)
+        };
+        use GroupVersion::{V1, V1WithMemsw, V2};
+        assert_eq!([V2, V1, V1WithMemsw].map(|given| version(None, None, given)), [V2, V1, V1WithMemsw]);
+        assert_eq!([V2, V1, V1WithMemsw].map(|given| version(Some(1), None, given)), [V1, V1, V1WithMemsw]);
+        assert_eq!([V2, V1].map(|given| version(Some(1), Some(1), given)), [V1WithMemsw; 2]);
+    }
+
+    /// Linux, too, takes a soft limit above the hard limit, which then takes precedence.
+    #[test]
+    fn a_soft_limit_may_be_above_the_hard_limit() {
+        let group = Group { name: "a".into(), max_mib: Some(8), soft_mib: Some(9), ..Group::default() };
+        assert_eq!(check(&[group], &Node::parse("m.toml", "about = \"x\"\n").unwrap()), Ok(()));
+    }
+
+    #[test]
     fn wrong_groups_are_refused_with_their_line() {
         let told = |text: &str| {
             let mut node = Node::parse("m.toml", text).unwrap();
@@ -378,6 +414,10 @@ mod tests {
         assert_eq!(
             told("[[group]]\nname = \"a\"\nsoft_mib = 9\n[[group]]\nname = \"b\"\nlow_mib = 8\n"),
             "m.toml:6: in [[group]]: `low_mib` of `b` is of version 2, but `soft_mib` of `a` makes all groups those of version 1"
+        );
+        assert_eq!(
+            told("[memory]\ngroup_version = \"v1\"\n[[group]]\nname = \"a\"\nmax_mib = 8\nhigh_mib = 4\n"),
+            "m.toml:6: in [[group]]: `high_mib` of `a` is of version 2, but `group_version = \"v1\"` makes all groups those of version 1"
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\nmax_mib = 8\nmemsw_mib = 9\nswap_max_mib = 8\n"),

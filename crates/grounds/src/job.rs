@@ -75,6 +75,7 @@ impl Job {
         }
         layout.limit_pages = layout.limit_pages.map(|pages| self.scale.of(pages));
         layout.groups = layout.groups.max(Group::total(&self.machine.groups) as u16);
+        layout.group_version = Group::version(&self.machine.groups, layout.group_version);
         layout
     }
 

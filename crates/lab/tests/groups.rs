@@ -143,6 +143,26 @@ fn groups_of_version_1_have_a_soft_limit() {
     assert!(told.contains("--group a:low_mib=4: `low_mib` of `a` is of version 2"), "{told}");
 }
 
+/// A machine file may say that its groups are of version 1, without a key that only version 1 has.
+#[test]
+fn a_machine_file_names_the_version_of_its_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = |keys: &str| {
+        let text =
+            format!("base = \"randread-512m\"\n[memory]\ngroup_version = \"v1\"\n[[group]]\nname = \"a\"\n{keys}");
+        file(folder.path(), "v1.toml", &text)
+    };
+    let run = |path: &str| {
+        ["run", "randread", "--scale", "1/64", "--machine", path, "--rows", "a: memory"].map(str::to_owned)
+    };
+    let of_v1 = run(&machine("max_mib = 64\ntasks = [\"randread*\"]\n"));
+    let text = report(&of_v1.each_ref().map(String::as_str));
+    assert!(text.contains("a: memory.peak"), "{text}");
+    let of_both = run(&machine("high_mib = 64\n"));
+    let told = refused(&of_both.each_ref().map(String::as_str));
+    assert!(told.contains("`high_mib` of `a` is of version 2, but `group_version = \"v1\"` makes"), "{told}");
+}
+
 #[test]
 fn groups_of_version_1_have_a_limit_of_memory_and_swap_together() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,9 +8,9 @@ use machine::{Machine, PAGE_BYTES};
 
 impl<M: Machine> Lru<M> {
     /// Returns the counters of a group. `memory.current`, `memory.peak`, `memory.swap.current`, `memory.memsw.*` and the
-    /// gauges and events of `memory.stat` include the group's descendants. If a group has a limit of memory and swap
-    /// together, all groups have `memory.memsw.*`. `memory.events.high` and the like count only the
-    /// group's own events. Gauges count pages. The result is empty if memory has no groups.
+    /// gauges and events of `memory.stat` include the group's descendants. Only groups of
+    /// version 1 with limits of memory and swap together have `memory.memsw.*`. `memory.events.high` and the like count
+    /// only the group's own events. Gauges count pages. The result is empty if memory has no groups.
     #[must_use]
     #[doc(alias = "memory.stat")]
     pub fn group_stat(&self, group: GroupId) -> Vmstat {
@@ -19,7 +19,7 @@ impl<M: Machine> Lru<M> {
         stat.insert("memory.current".into(), groups.usage(group));
         stat.insert("memory.peak".into(), groups.peak(group));
         stat.insert("memory.swap.current".into(), groups.swap_usage(group));
-        if groups.has_memsw_limit() {
+        if groups.version().counts_memsw() {
             stat.insert("memory.memsw.usage_in_bytes".into(), groups.memsw_usage(group));
             stat.insert("memory.memsw.max_usage_in_bytes".into(), groups.memsw_peak(group));
         }
@@ -53,7 +53,7 @@ impl<M: Machine> Lru<M> {
     pub fn group_counts(&self, group: GroupId) -> Vmstat {
         let mut stat = Vmstat::new();
         let Some(groups) = &self.groups else { return stat };
-        if groups.has_memsw_limit() {
+        if groups.version().counts_memsw() {
             stat.insert("memory.memsw.failcnt".into(), groups.memsw_failures(group));
         }
         for event in GroupEvent::ALL {

@@ -32,7 +32,7 @@ pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
 pub(crate) use group::{Full, Returning};
-pub use group::{GroupError, GroupEvent, GroupGauge, GroupId, Groups, KernelMemory, Limit, Subtree};
+pub use group::{GroupError, GroupEvent, GroupGauge, GroupId, GroupVersion, Groups, KernelMemory, Limit, Subtree};
 pub use lent::Block;
 pub use list::{FRAMES_MAX, Links, List, NO_FRAME};
 pub use map::{BlockMap, Use, ZoneMap};
@@ -221,7 +221,7 @@ impl<M: Machine> Memory<M> {
         let zone_count = zones.len();
         let per_cpu = machine.per_cpu(|_| (0..zone_count).map(|_| PerCpuPages::default()).collect());
         let stat = Stat::new(machine.counter_rows());
-        let groups = (layout.groups > 0).then(|| Groups::new(&machine, layout.groups));
+        let groups = (layout.groups > 0).then(|| Groups::new(&machine, layout.groups, layout.group_version));
         let memory = Self {
             machine,
             stat,

@@ -3,6 +3,7 @@
 //! A zone holds its free lists and its gauges. The LRU lists of its pages are in a layer above (`lru`). *Description*:
 //! mechanisms/reclaim, 2, 4.
 
+use super::GroupVersion;
 use super::free_area::{BLOCK_PAGES, FreeArea, MAX_ORDERS, MigrateType};
 use super::per_cpu_size::PerCpuSize;
 use super::watermark::{MarkRights, Marks};
@@ -73,6 +74,9 @@ pub struct Layout {
     /// Number of memory control groups that can exist at a time, without the root group; 0 if there are none.
     #[serde(default, skip_serializing_if = "has_no_groups")]
     pub groups: u16,
+    /// Version of the memory control groups. In a machine file whose groups have keys of version 1, it need not be set.
+    #[serde(default, skip_serializing_if = "GroupVersion::is_default")]
+    pub group_version: GroupVersion,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -179,7 +183,7 @@ impl Layout {
     /// Returns a layout of memory with the nodes `nodes`, all at equal distance from each other.
     #[must_use]
     pub const fn of_nodes(nodes: Vec<NodeLayout>) -> Self {
-        Self { nodes, distances: Vec::new(), limit_pages: None, groups: 0 }
+        Self { nodes, distances: Vec::new(), limit_pages: None, groups: 0, group_version: GroupVersion::V2 }
     }
 
     /// Returns the distance from the CPUs of one node to the memory of another, as `numactl --hardware` prints it: 10

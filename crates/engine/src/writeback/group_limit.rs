@@ -66,7 +66,7 @@ impl<M: Machine> Writeback<M> {
     fn limited_groups(&self) -> Option<&Groups<M>> {
         match self.choices.group_limits {
             GroupLimits::Off => None,
-            GroupLimits::ByGroup => self.groups.as_ref(),
+            GroupLimits::ByGroup => self.groups.as_ref().filter(|groups| groups.version().has_dirty_limits()),
         }
     }
 

@@ -179,7 +179,9 @@ impl World {
         layout.nodes.extend(self.more_nodes.pages.iter().map(node));
         layout.distances = self.more_nodes.distances.clone();
         layout.limit_pages = self.cgroup.limit_pages;
-        layout.groups = if self.has_groups { groups::ROOM } else { 0 };
+        if self.has_groups {
+            (layout.groups, layout.group_version) = (groups::ROOM, groups::draw_version(self.seed));
+        }
         layout
     }
 

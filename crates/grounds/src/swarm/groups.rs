@@ -2,7 +2,7 @@
 //! come and go.
 
 use super::chance::{log_between, pick};
-use engine::memory::{GroupError, GroupId, Groups, Limit};
+use engine::memory::{GroupError, GroupId, GroupVersion, Groups, Limit};
 use engine::{Engine, Task};
 use sim::{Rng, Sim};
 use std::cell::RefCell;
@@ -18,6 +18,12 @@ const ONE_IN: u64 = 40;
 /// draw has its own random stream, so that it does not change the other properties of worlds.
 pub(super) fn draw(seed: u64, is_workload: bool) -> bool {
     Rng::new(seed, u64::MAX - 32).below(4) == 0 && !is_workload
+}
+
+/// Draws the version of a random world's memory control groups, from a random stream of its own.
+pub(super) fn draw_version(seed: u64) -> GroupVersion {
+    let versions = [GroupVersion::V2, GroupVersion::V2, GroupVersion::V1, GroupVersion::V1WithMemsw];
+    pick(&mut Rng::new(seed, u64::MAX - 41), &versions)
 }
 
 /// The groups of a world, with the number of tasks in each.
@@ -95,16 +101,17 @@ impl Tree {
     }
 }
 
-/// Draws one of the limits and protections of a group, and sets it to a random value or to its default. Also draws
-/// whether the out-of-memory killer kills the group as a whole.
+/// Draws one of the limits and protections that a group of its version can have, and sets it to a random value or to its default. Also draws
+/// whether the out-of-memory killer kills the group as a whole, which is possible in version 2.
 fn set_limit(groups: &Groups<Sim>, id: GroupId, engine: &Engine<Sim>, rng: &mut Rng) {
     let memory = engine.memory().usable_pages();
-    let limit = pick(rng, &Limit::ALL);
+    let limits: Vec<Limit> = Limit::ALL.into_iter().filter(|limit| groups.version().has_limit(*limit)).collect();
+    let limit = pick(rng, &limits);
     let most = match limit {
         Limit::Max | Limit::High | Limit::Soft | Limit::Memsw => memory,
         Limit::Low | Limit::Min | Limit::SwapMax => memory / 8,
     };
     let pages = if rng.below(3) == 0 { limit.default_pages() } else { log_between(rng, 64, most) };
     groups.set_limit(id, limit, pages);
-    groups.set_oom_group(id, rng.below(8) == 0);
+    groups.set_oom_group(id, rng.below(8) == 0 && !groups.version().is_v1());
 }

@@ -599,8 +599,12 @@ impl System for SimSystem {
 
     fn set_group_limit(&self, name: &str, limit: Limit, pages: u64) -> Result<(), SystemError> {
         let group = self.group(name)?;
-        let groups = self.engine().memory().groups.as_ref();
-        groups.expect("a group has a name").set_limit(group, limit, pages);
+        let groups = self.engine().memory().groups.as_ref().expect("a group has a name");
+        let version = groups.version();
+        if !version.has_limit(limit) {
+            return Err(SystemError(format!("`{name}` is a group of {version}, which has no {}", limit.name())));
+        }
+        groups.set_limit(group, limit, pages);
         Ok(())
     }
 

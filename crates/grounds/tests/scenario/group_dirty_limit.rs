@@ -1,8 +1,8 @@
 //! The dirty limits of groups: a writer is throttled by the lower of its group's limits and those of all memory.
 
 use crate::ground::{Found, Ground};
-use crate::groups::{KERNELS, group_with, plan, within};
-use engine::memory::{GroupId, Limit};
+use crate::groups::{KERNELS, group_with, groups, plan, plan_of, within};
+use engine::memory::{GroupEvent, GroupId, GroupVersion, Limit};
 use engine::writeback::choices::{GroupLimits, WriteFailure};
 use machine::{IoError, Machine, Nanos, Operation, PAGE_BYTES};
 use sim::disk::Fault;
@@ -65,6 +65,35 @@ fn a_group_without_limits_has_those_of_memory() {
     let [by_group, of_memory] =
         [GroupLimits::ByGroup, GroupLimits::Off].map(|limits| most_dirty("6.1-classic", limits, &[]));
     assert!(by_group.abs_diff(of_memory) <= of_memory / 4, "{by_group} {of_memory}");
+}
+
+/// A group of version 1 has no dirty limits of its own, so its task fills it with dirty pages. The task then reclaims at
+/// the limit, and waits there until pages are written.
+#[test]
+fn a_group_of_version_1_has_the_dirty_limits_of_memory() {
+    for version in [GroupVersion::V1, GroupVersion::V1WithMemsw] {
+        for kernel in KERNELS {
+            let mut plan = crate::ground::Plan { write_ns: 2_000_000, ..plan_of(version, kernel) };
+            assert!(matches!(plan.choices.writeback.group_limits, GroupLimits::ByGroup), "{kernel}");
+            (plan.choices.writeback.dirty_ratio, plan.choices.writeback.dirty_background_ratio) = (20, 10);
+            plan.run(move |ground| {
+                let group = group_with(ground, &[(Limit::Max, MAX_PAGES)]);
+                let file = ground.create();
+                let writer = ground
+                    .spawn("writer", move |ground| within(ground, group, || ground.write(&file, 0..4000)).unwrap());
+                let mut most = 0;
+                while !ground.sim.is_finished(writer) {
+                    ground.pause_ms(1);
+                    most = most.max(dirty(ground, group));
+                }
+                assert!(most > MAX_PAGES * 2 / 5, "{kernel}: at most {most} pages are dirty");
+                let events = |event| groups(ground).events(group, event);
+                assert!(events(GroupEvent::Max) > 0, "{kernel}: the task has reached the limit of memory");
+                assert_eq!(events(GroupEvent::Oom), 0, "{kernel}: the task has waited for the disk");
+                ground.check();
+            });
+        }
+    }
 }
 
 /// Two groups dirty 140 pages each. For one of them, this is above the group's background limit, so the flusher writes

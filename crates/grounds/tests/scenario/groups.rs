@@ -3,7 +3,7 @@
 use crate::ground::{Found, Ground, PAGES, Plan, choices_of};
 use engine::lru::ListKind;
 use engine::lru::choices::PolicyKind;
-use engine::memory::{GroupEvent, GroupId, Groups, Limit};
+use engine::memory::{GroupEvent, GroupId, GroupVersion, Groups, Limit};
 use engine::stat::ZoneEvent;
 use machine::{Machine, Nanos};
 use sim::Sim;
@@ -14,6 +14,13 @@ pub const KERNELS: [&str; 2] = ["6.1-classic", "6.1-mglru"];
 pub fn plan(kernel: &str) -> Plan {
     let mut plan = Plan { choices: choices_of(kernel), swap_slots: 4 * PAGES as u32, ..Plan::default() };
     plan.layout.groups = 8;
+    plan
+}
+
+/// Returns a plan as [`plan`] does, whose groups are of version `version`.
+pub fn plan_of(version: GroupVersion, kernel: &str) -> Plan {
+    let mut plan = plan(kernel);
+    plan.layout.group_version = version;
     plan
 }
 

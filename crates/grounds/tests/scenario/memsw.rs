@@ -2,9 +2,9 @@
 //! nothing is left to reclaim.
 
 use crate::ground::{Ground, PAGES, stamp};
-use crate::groups::{KERNELS, group_with, groups, plan, within};
+use crate::groups::{KERNELS, group_with, groups, plan_of, within};
 use engine::Error;
-use engine::memory::{GroupEvent, GroupId, Limit};
+use engine::memory::{GroupEvent, GroupId, GroupVersion, Limit};
 
 /// Page tables of a region of up to 1,024 pages.
 const TABLES: u64 = 2;
@@ -23,7 +23,7 @@ fn held(ground: &Ground, group: GroupId) -> [u64; 3] {
 #[test]
 fn at_the_limit_of_memory_and_swap_no_page_goes_to_swap() {
     for kernel in KERNELS {
-        plan(kernel).run(move |ground| {
+        plan_of(GroupVersion::V1WithMemsw, kernel).run(move |ground| {
             let file = ground.import(PAGES as u32);
             let group = group_with(ground, &[(Limit::Max, 800), (Limit::Memsw, 800)]);
             within(ground, group, || {
@@ -50,7 +50,7 @@ fn at_the_limit_of_memory_and_swap_no_page_goes_to_swap() {
 #[test]
 fn a_group_swaps_until_memory_and_swap_are_full() {
     for kernel in KERNELS {
-        plan(kernel).run(move |ground| {
+        plan_of(GroupVersion::V1WithMemsw, kernel).run(move |ground| {
             let group = group_with(ground, &[(Limit::Max, 500), (Limit::Memsw, 800)]);
             let region = ground.region(1000);
             let error = within(ground, group, || ground.touch(&region, 0..1000, true)).unwrap_err();
@@ -79,7 +79,7 @@ fn a_group_swaps_until_memory_and_swap_are_full() {
 #[test]
 fn pages_come_back_from_swap_at_the_limit_of_memory_and_swap() {
     for kernel in KERNELS {
-        plan(kernel).run(move |ground| {
+        plan_of(GroupVersion::V1WithMemsw, kernel).run(move |ground| {
             let group = group_with(ground, &[(Limit::Max, 400), (Limit::Memsw, 700 + TABLES)]);
             within(ground, group, || {
                 let region = ground.region(700);
@@ -102,7 +102,7 @@ fn pages_come_back_from_swap_at_the_limit_of_memory_and_swap() {
 /// sum stays as it is.
 #[test]
 fn kswapd_swaps_pages_of_a_group_at_its_limit_of_memory_and_swap() {
-    plan("6.1-classic").run(|ground| {
+    plan_of(GroupVersion::V1WithMemsw, "6.1-classic").run(|ground| {
         let group = group_with(ground, &[(Limit::Max, 1000 + TABLES), (Limit::Memsw, 1000 + TABLES)]);
         let region = ground.region(1000);
         within(ground, group, || ground.write_stamps(&region, 0..1000)).unwrap();
@@ -119,7 +119,7 @@ fn kswapd_swaps_pages_of_a_group_at_its_limit_of_memory_and_swap() {
 /// A parent's limit of memory and swap holds for its children: what one child has in swap, another cannot charge.
 #[test]
 fn a_parents_limit_of_memory_and_swap_holds_for_its_children() {
-    plan("6.1-classic").run(|ground| {
+    plan_of(GroupVersion::V1WithMemsw, "6.1-classic").run(|ground| {
         let parent = group_with(ground, &[(Limit::Memsw, 800)]);
         let [a, b] = [(); 2].map(|()| ground.engine.lru().create_group(parent).unwrap());
         let [of_a, of_b] = [(); 2].map(|()| ground.region(600));

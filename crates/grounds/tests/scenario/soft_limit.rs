@@ -1,8 +1,8 @@
 //! Soft limits of groups: kswapd takes pages from the group that is farthest above its limit.
 
 use crate::ground::{Found, PAGES};
-use crate::groups::{group_with, groups, plan, within};
-use engine::memory::Limit;
+use crate::groups::{group_with, groups, plan_of, within};
+use engine::memory::{GroupVersion, Limit};
 use engine::slab::choices::SlabOrder;
 
 /// Number of file pages that each of the two groups reads.
@@ -13,7 +13,7 @@ const READ: u32 = PAGES as u32 / 4;
 fn left(kernel: &str, soft: u64) -> [u64; 2] {
     let found = Found::default();
     let told = found.clone();
-    plan(kernel).run(move |ground| {
+    plan_of(GroupVersion::V1, kernel).run(move |ground| {
         let both = [group_with(ground, &[(Limit::Soft, soft)]), group_with(ground, &[])];
         for group in both {
             let file = ground.import(READ);
@@ -47,7 +47,7 @@ fn kswapd_pushes_a_group_back_to_its_soft_limit() {
 /// A soft limit does nothing while memory is free.
 #[test]
 fn a_soft_limit_refuses_no_charge() {
-    plan("6.1-classic").run(|ground| {
+    plan_of(GroupVersion::V1, "6.1-classic").run(|ground| {
         let group = group_with(ground, &[(Limit::Soft, 100)]);
         let file = ground.import(1000);
         within(ground, group, || ground.read(&file, 0..1000)).unwrap();
@@ -61,7 +61,7 @@ fn a_soft_limit_refuses_no_charge() {
 /// list. So it reclaims from this group before the other groups of the same list generation.
 #[test]
 fn a_group_above_its_soft_limit_goes_to_the_head_of_the_list() {
-    let mut plan = plan("6.6-mglru");
+    let mut plan = plan_of(GroupVersion::V1, "6.6-mglru");
     // Nodes of indexes take no memory, so that a group's usage is its file pages.
     plan.choices.slab.order = SlabOrder::SinglePages;
     plan.run(|ground| {

@@ -43,7 +43,7 @@ impl Plan {
             let run = self.runs.iter().find(|run| run.column == *column && !run.is_real());
             run.is_some_and(|run| {
                 let groups = &run.job.machine.groups;
-                let is_version_1 = groups.iter().any(|group| group.key_of_version_1().is_some());
+                let is_version_1 = run.job.layout().group_version.is_v1();
                 !groups.is_empty() && !is_version_1 && is_before_groups(&run.job.kernel)
             })
         };

@@ -178,7 +178,7 @@ mod tests {
     const INODE: u64 = 1016;
 
     fn groups(room: u16) -> Groups<Sim> {
-        Groups::new(&Sim::new(Config::uniform(1, 0)), room)
+        Groups::new(&Sim::new(Config::uniform(1, 0)), room, crate::memory::GroupVersion::V2)
     }
 
     #[test]

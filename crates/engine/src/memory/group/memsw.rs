@@ -67,21 +67,16 @@ impl<M: Machine> Drop for Returning<'_, M> {
 }
 
 impl<M: Machine> Groups<M> {
-    /// Returns whether a limit of memory and swap together was ever set for any group.
-    #[inline]
-    pub(crate) fn has_memsw_limit(&self) -> bool {
-        self.has_memsw_limit.load(Relaxed)
-    }
-
     /// Returns the number of pages of a group and its descendants in memory and in swap together
-    /// (`memory.memsw.usage_in_bytes`). A page that is in both counts once.
+    /// (`memory.memsw.usage_in_bytes`). A page that is in both counts once. If [`super::GroupVersion::counts_memsw`] is `false`,
+    /// pages in swap are not counted.
     #[must_use]
     pub fn memsw_usage(&self, id: GroupId) -> u64 {
         self.group(id).together.with_memory(self.usage(id))
     }
 
     /// Returns the largest number of pages that a group has had in memory and in swap together
-    /// (`memory.memsw.max_usage_in_bytes`). The result is 0 if no group ever had a limit for this number.
+    /// (`memory.memsw.max_usage_in_bytes`). The result is 0 if [`super::GroupVersion::counts_memsw`] is `false`.
     #[must_use]
     pub fn memsw_peak(&self, id: GroupId) -> u64 {
         self.group(id).together.peak.load(Relaxed)
@@ -124,11 +119,12 @@ impl<M: Machine> Groups<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::GroupVersion;
     use sim::{Config, Sim};
 
     #[test]
     fn a_page_counts_once_whether_it_is_in_memory_or_in_swap() {
-        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 2);
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 2, GroupVersion::V1WithMemsw);
         let parent = groups.create(GroupId::ROOT).unwrap();
         let child = groups.create(parent).unwrap();
         groups.set_limit(child, Limit::Max, 8);
@@ -153,7 +149,7 @@ mod tests {
 
     #[test]
     fn equal_limits_refuse_for_memory_and_swap_together() {
-        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 1);
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 1, GroupVersion::V1WithMemsw);
         let group = groups.create(GroupId::ROOT).unwrap();
         [Limit::Max, Limit::Memsw].into_iter().for_each(|limit| groups.set_limit(group, limit, 8));
         assert_eq!(groups.add(group, 9), Err(Full { group, limit: Limit::Memsw }));

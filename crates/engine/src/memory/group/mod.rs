@@ -3,8 +3,8 @@
 //! *Holds* the tree of groups ([`tree`]), each with a counter of its pages, limits, protections and events. A page is
 //! charged to the group of the task that first used the page, and to all ancestors of the group. The page stays charged
 //! until it is freed. A CPU keeps some pages charged in advance ([`stock`]), so that most charges change no shared
-//! counter. Pages of the root group are not counted. A group of version 1 may have a limit of memory and swap together
-//! (`memsw`). The module is called by `allocate` to charge, by [`super::Memory::free`] to uncharge, by `reclaim` to walk
+//! counter. Pages of the root group are not counted. All groups are of one [`GroupVersion`]. A group of version 1 may have
+//! a limit of memory and swap together (`memsw`). The module is called by `allocate` to charge, by [`super::Memory::free`] to uncharge, by `reclaim` to walk
 //! a subtree and for the protection of its groups ([`protection`]). *Locks*: the lock of the tree; a CPU's stock is a
 //! per-CPU slot. *Description*: mechanisms/groups, 1 to 5.
 //!
@@ -17,12 +17,14 @@ mod memsw;
 pub mod protection;
 pub mod stock;
 pub mod tree;
+mod version;
 
 pub use id::GroupId;
 pub use kernel::KernelMemory;
 pub(crate) use memsw::{Full, Returning};
 pub use protection::Protection;
 pub use tree::{GroupError, Limit, Subtree};
+pub use version::GroupVersion;
 
 use super::Memory;
 use crate::stat::Gauge;
@@ -177,11 +179,11 @@ impl Group {
         self.limits[limit as usize].load(Relaxed)
     }
 
-    /// Records that the group has `usage` pages in memory. With `counts_swap`, also records the sum of its pages in
+    /// Records that the group has `usage` pages in memory. With `counts_memsw`, also records the sum of its pages in
     /// memory and in swap.
-    fn record_peak(&self, usage: u64, counts_swap: bool) {
+    fn record_peak(&self, usage: u64, counts_memsw: bool) {
         self.peak.fetch_max(usage, Relaxed);
-        if counts_swap {
+        if counts_memsw {
             self.together.record_peak(usage);
         }
     }
@@ -195,29 +197,27 @@ pub struct Groups<M: Machine> {
     tree: Tree<M>,
     stocks: M::PerCpu<Stock>,
     kernel: KernelMemories<M>,
+    version: GroupVersion,
     /// `true` once any group had a protection. As long as it is `false`, walks over the groups need not compute
     /// protections.
     has_protection: AtomicBool,
     /// `true` once any group had a soft limit. As long as it is `false`, kswapd looks for no group above its soft limit.
     has_soft_limit: AtomicBool,
-    /// `true` once any group had a limit of memory and swap together. As long as it is `false`, charges do not add up
-    /// the two.
-    has_memsw_limit: AtomicBool,
 }
 
 impl<M: Machine> Groups<M> {
-    /// Creates the groups of an engine. At first there is only the root group. Besides it, at most `room` groups can
-    /// exist at a time.
-    pub(super) fn new(machine: &M, room: u16) -> Self {
+    /// Creates the groups of an engine, of version `version`. At first there is only the root group. Besides it, at most
+    /// `room` groups can exist at a time.
+    pub(super) fn new(machine: &M, room: u16, version: GroupVersion) -> Self {
         let count = usize::from(room) + 1;
         Self {
             groups: (0..count).map(|_| Group::new()).collect(),
             tree: Tree::new(machine, count),
             stocks: machine.per_cpu(|_| Stock::default()),
             kernel: KernelMemories::new(machine, count),
+            version,
             has_protection: AtomicBool::new(false),
             has_soft_limit: AtomicBool::new(false),
-            has_memsw_limit: AtomicBool::new(false),
         }
     }
 
@@ -225,6 +225,13 @@ impl<M: Machine> Groups<M> {
     #[must_use]
     pub fn room(&self) -> usize {
         self.groups.len()
+    }
+
+    /// Returns the version of the groups.
+    #[inline]
+    #[must_use]
+    pub const fn version(&self) -> GroupVersion {
+        self.version
     }
 
     fn group(&self, id: GroupId) -> &Group {
@@ -302,18 +309,17 @@ impl<M: Machine> Groups<M> {
     /// new limit: the next charge then reclaims.
     ///
     /// # Panics
-    /// Panics for the root group, which has no limits.
+    /// Panics for the root group, which has no limits, and for a limit that groups of this version do not have
+    /// ([`GroupVersion::has_limit`]).
     pub fn set_limit(&self, id: GroupId, limit: Limit, pages: u64) {
         assert!(!id.is_root(), "the root group has no limits");
+        assert!(self.version.has_limit(limit), "groups of {} have no {}", self.version, limit.name());
         self.group(id).limits[limit as usize].store(pages, Relaxed);
         if matches!(limit, Limit::Low | Limit::Min) && pages > 0 {
             self.has_protection.store(true, Relaxed);
         }
         if limit == Limit::Soft && pages < u64::MAX {
             self.has_soft_limit.store(true, Relaxed);
-        }
-        if limit == Limit::Memsw && pages < u64::MAX {
-            self.has_memsw_limit.store(true, Relaxed);
         }
     }
 
@@ -363,11 +369,11 @@ impl<M: Machine> Groups<M> {
     /// # Errors
     /// Fails with the nearest group whose limit would be exceeded. On failure, no counter is changed.
     fn add(&self, id: GroupId, pages: u64) -> Result<(), Full> {
-        let has_memsw_limit = self.has_memsw_limit();
+        let counts_memsw = self.version.counts_memsw();
         for at in self.lineage(id) {
             let group = self.group(at);
             let usage = group.usage.fetch_add(pages, Relaxed) + pages;
-            let refused_by = if has_memsw_limit && !group.allows_together(usage) {
+            let refused_by = if counts_memsw && !group.allows_together(usage) {
                 Some(Limit::Memsw)
             } else {
                 (usage > group.limit(Limit::Max)).then_some(Limit::Max)
@@ -379,7 +385,7 @@ impl<M: Machine> Groups<M> {
                 });
                 return Err(Full { group: at, limit });
             }
-            group.record_peak(usage, has_memsw_limit);
+            group.record_peak(usage, counts_memsw);
         }
         Ok(())
     }
@@ -389,7 +395,7 @@ impl<M: Machine> Groups<M> {
         for at in self.lineage(id) {
             let group = self.group(at);
             let usage = group.usage.fetch_add(pages, Relaxed) + pages;
-            group.record_peak(usage, self.has_memsw_limit());
+            group.record_peak(usage, self.version.counts_memsw());
         }
     }
 
@@ -478,7 +484,7 @@ mod tests {
     use sim::{Config, Sim};
 
     fn groups(room: u16) -> Groups<Sim> {
-        Groups::new(&Sim::new(Config::uniform(1, 0)), room)
+        Groups::new(&Sim::new(Config::uniform(1, 0)), room, GroupVersion::V2)
     }
 
     #[test]

@@ -112,11 +112,12 @@ fn share(of: Share) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::GroupVersion;
     use sim::{Config, Sim};
 
     #[test]
     fn children_that_claim_too_much_share_in_proportion() {
-        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 3);
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 3, GroupVersion::V2);
         let parent = groups.create(GroupId::ROOT).unwrap();
         let [a, b] = [(); 2].map(|()| groups.create(parent).unwrap());
         for (group, low, pages) in [(a, 300, 300), (b, 100, 200)] {

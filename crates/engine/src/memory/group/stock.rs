@@ -106,11 +106,12 @@ impl<M: Machine> Groups<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::GroupVersion;
     use sim::{Config, Sim};
 
     #[test]
     fn a_stock_serves_charges_of_its_group_and_goes_when_another_group_comes() {
-        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 2);
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 2, GroupVersion::V2);
         let [a, b] = [(); 2].map(|()| groups.create(GroupId::ROOT).unwrap());
         assert_eq!(groups.charge(a, 1), Ok(64));
         assert_eq!(groups.charge(a, 63), Ok(0));
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn at_the_limit_exactly_what_is_wanted_is_charged() {
-        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 1);
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 1, GroupVersion::V2);
         let group = groups.create(GroupId::ROOT).unwrap();
         groups.set_limit(group, Limit::Max, 70);
         groups.charge(group, 64).unwrap();

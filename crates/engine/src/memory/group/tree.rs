@@ -393,10 +393,11 @@ impl<M: Machine> Groups<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::GroupVersion;
     use sim::{Config, Sim};
 
     fn groups(room: u16) -> Groups<Sim> {
-        Groups::new(&Sim::new(Config::uniform(1, 0)), room)
+        Groups::new(&Sim::new(Config::uniform(1, 0)), room, GroupVersion::V2)
     }
 
     #[test]

@@ -96,6 +96,11 @@ impl Backend for Guest {
             let why = format!("`{key}` is of version 1, and the groups of a guest are of version 2");
             return Err(told(format!("group `{}`: {why}", group.name)));
         }
+        if !job.machine.groups.is_empty() && job.layout().group_version.is_v1() {
+            return Err(told(
+                "`group_version` is that of version 1, and the groups of a guest are of version 2".to_owned(),
+            ));
+        }
         fits(needs, job, &Self::resources(job)?).map_err(told)
     }
 
