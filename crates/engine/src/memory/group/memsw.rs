@@ -147,6 +147,26 @@ mod tests {
         assert_eq!(groups.memsw_peak(parent), 10);
     }
 
+    /// As in Linux, the limits of memory and swap of all ancestors are tried before any limit of memory. A reclaim for the
+    /// child's limit of memory could swap, which would not help the parent.
+    #[test]
+    fn an_ancestors_limit_of_memory_and_swap_is_tried_before_a_limit_of_memory() {
+        let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 3, GroupVersion::V1WithMemsw);
+        let above = groups.create(GroupId::ROOT).unwrap();
+        let parent = groups.create(above).unwrap();
+        let child = groups.create(parent).unwrap();
+        groups.set_limit(child, Limit::Max, 8);
+        groups.set_limit(parent, Limit::Memsw, 10);
+        assert_eq!(groups.add(child, 9), Err(Full { group: child, limit: Limit::Max }));
+        assert_eq!(groups.add(child, 11), Err(Full { group: parent, limit: Limit::Memsw }));
+        groups.set_limit(parent, Limit::Max, 7);
+        assert_eq!(groups.add(child, 9), Err(Full { group: child, limit: Limit::Max }), "the nearest");
+        groups.set_limit(child, Limit::Memsw, 9);
+        assert_eq!(groups.add(child, 11), Err(Full { group: child, limit: Limit::Memsw }), "the nearest");
+        let counters = [child, parent, above].map(|id| (groups.usage(id), groups.peak(id), groups.memsw_peak(id)));
+        assert_eq!(counters, [(0, 0, 0); 3], "a refused charge changes no counter");
+    }
+
     #[test]
     fn equal_limits_refuse_for_memory_and_swap_together() {
         let groups: Groups<Sim> = Groups::new(&Sim::new(Config::uniform(1, 0)), 1, GroupVersion::V1WithMemsw);

@@ -367,27 +367,35 @@ impl<M: Machine> Groups<M> {
     /// Adds pages to the counters of a group and of its ancestors.
     ///
     /// # Errors
-    /// Fails with the nearest group whose limit would be exceeded. On failure, no counter is changed.
+    /// Fails with a group whose limit would be exceeded, and this limit: the nearest such group with a limit of memory and
+    /// swap together, or, if there is none, the nearest with a limit of memory. On failure, no counter is changed.
     fn add(&self, id: GroupId, pages: u64) -> Result<(), Full> {
         let counts_memsw = self.version.counts_memsw();
+        let (mut full, mut raised) = (None, 0);
         for at in self.lineage(id) {
             let group = self.group(at);
             let usage = group.usage.fetch_add(pages, Relaxed) + pages;
-            let refused_by = if counts_memsw && !group.allows_together(usage) {
-                Some(Limit::Memsw)
-            } else {
-                (usage > group.limit(Limit::Max)).then_some(Limit::Max)
-            };
-            if let Some(limit) = refused_by {
-                group.usage.fetch_sub(pages, Relaxed);
-                self.lineage(id).take_while(|below| *below != at).for_each(|below| {
-                    self.group(below).usage.fetch_sub(pages, Relaxed);
-                });
-                return Err(Full { group: at, limit });
+            raised += 1;
+            if counts_memsw && !group.allows_together(usage) {
+                full = Some(Full { group: at, limit: Limit::Memsw });
+                break;
             }
-            group.record_peak(usage, counts_memsw);
+            if full.is_some() {
+                // A limit of memory refuses. An ancestor's limit of memory and swap would take precedence.
+                continue;
+            }
+            if usage > group.limit(Limit::Max) {
+                full = Some(Full { group: at, limit: Limit::Max });
+                if !counts_memsw {
+                    break;
+                }
+            } else {
+                group.record_peak(usage, counts_memsw);
+            }
         }
-        Ok(())
+        let Some(full) = full else { return Ok(()) };
+        self.lineage(id).take(raised).for_each(|at| _ = self.group(at).usage.fetch_sub(pages, Relaxed));
+        Err(full)
     }
 
     /// Adds pages to the counters of a group and of its ancestors, even if the counters then exceed the limits.
