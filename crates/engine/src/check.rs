@@ -71,7 +71,9 @@ impl<M: Machine> Access<M> {
         {
             let all = self.swap.slots.lock();
             all.owners().for_each(|owner| slots[usize::from(owner.0)] += 1);
-            all.owners_of_swapped_out().for_each(|owner| swapped_out[usize::from(owner.0)] += 1);
+            if groups.version().counts_memsw() {
+                all.owners_of_swapped_out().for_each(|owner| swapped_out[usize::from(owner.0)] += 1);
+            }
         }
         for frame in (0..end as u32).map(FrameNumber) {
             let group = self.frames.group(frame);

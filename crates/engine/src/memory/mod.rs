@@ -32,7 +32,9 @@ pub use free_area::{MAX_ORDERS, MigrateType, Mixing, PAGEBLOCK_ORDER};
 pub use gfp::Gfp;
 pub(crate) use given::last_block;
 pub(crate) use group::{Full, Returning};
-pub use group::{GroupError, GroupEvent, GroupGauge, GroupId, GroupVersion, Groups, KernelMemory, Limit, Subtree};
+pub use group::{
+    GroupError, GroupEvent, GroupGauge, GroupId, GroupVersion, Groups, KernelMemory, Limit, SlotMove, Subtree,
+};
 pub use lent::Block;
 pub use list::{FRAMES_MAX, Links, List, NO_FRAME};
 pub use map::{BlockMap, Use, ZoneMap};

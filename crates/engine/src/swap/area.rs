@@ -5,7 +5,7 @@
 //! (mechanisms/reclaim, 20.1). The swap cache is an index by slot, guarded by its `i_pages` lock
 //! (mechanisms/reclaim, 20.2).
 
-use crate::memory::GroupId;
+use crate::memory::{GroupId, GroupVersion, SlotMove};
 use crate::page_cache::FileIndex;
 use machine::{DeviceId, FrameNumber, Lock, LockClass, Machine, Order, Step};
 
@@ -79,9 +79,9 @@ pub struct Slots {
     owners: Box<[u16]>,
     /// The owners (control groups) of slots that became free since the last call of [`Slots::take_freed`].
     freed: Vec<GroupId>,
-    /// The owners of slots whose page left memory (`true`), or came back, or whose slot became free while the page was
-    /// not in memory (`false`), since the last call of [`Slots::take_moved`].
-    moved: Vec<(GroupId, bool)>,
+    /// The moves of pages of groups since the last call of [`Slots::take_moved`]; `None` if nobody needs them, because no
+    /// group can have a limit of memory and swap together.
+    moved: Option<Vec<(GroupId, SlotMove)>>,
     /// Slots that neither a page table nor the swap cache uses.
     unused: Numbers,
     /// Slots that the swap cache uses, and no page table.
@@ -101,7 +101,7 @@ impl Slots {
             uses: vec![0; slots as usize].into_boxed_slice(),
             owners: Box::default(),
             freed: Vec::new(),
-            moved: Vec::new(),
+            moved: None,
             unused: Numbers::all(slots),
             only_cached: Numbers::none(slots),
             free: slots.saturating_sub(1),
@@ -113,10 +113,12 @@ impl Slots {
     }
 
     /// Adds a table that records, for each slot, the control group to which the slot is charged. At first this is the
-    /// root group for all slots.
+    /// root group for all slots. `version` is the version of the groups, which says whether moves of their pages are
+    /// recorded, too.
     #[must_use]
-    pub fn with_owners(self) -> Self {
-        Self { owners: vec![0; self.uses.len()].into_boxed_slice(), ..self }
+    pub fn with_owners(self, version: GroupVersion) -> Self {
+        let moved = version.counts_memsw().then(Vec::new);
+        Self { owners: vec![0; self.uses.len()].into_boxed_slice(), moved, ..self }
     }
 
     /// Returns the control group to which a slot is charged, or the root group if the slot is charged to none.
@@ -146,10 +148,10 @@ impl Slots {
         std::mem::take(&mut self.freed)
     }
 
-    /// Returns the moves of pages of groups between swap and memory since the last call, in their order: the group, and
-    /// `true` if the page left memory and now is in swap alone, or `false` if it no longer is.
-    pub fn take_moved(&mut self) -> Vec<(GroupId, bool)> {
-        std::mem::take(&mut self.moved)
+    /// Returns the moves of pages of groups between swap and memory since the last call, in their order. The result is
+    /// empty if no group can have a limit of memory and swap together ([`GroupVersion::counts_memsw`]).
+    pub fn take_moved(&mut self) -> Vec<(GroupId, SlotMove)> {
+        self.moved.as_mut().map_or_else(Vec::new, std::mem::take)
     }
 
     /// Returns the number of free slots.
@@ -292,14 +294,14 @@ impl Slots {
         assert!(self.uses(slot) > 0, "swap slot {slot} has no page-table use");
         self.set_uses(slot, self.uses[slot as usize] - 1);
         if self.uses[slot as usize] == 0 {
-            self.note_moved(slot, false);
+            self.note_moved(slot, SlotMove::Back);
         }
         self.note_free(slot)
     }
 
     /// Records that the swap cache uses a slot, because the slot's page is about to be read into memory.
     pub fn set_cached(&mut self, slot: u32) {
-        self.note_moved(slot, false);
+        self.note_moved(slot, SlotMove::Back);
         self.set_uses(slot, self.uses[slot as usize] | CACHE);
     }
 
@@ -308,15 +310,15 @@ impl Slots {
         assert!(self.is_cached(slot), "swap slot {slot} is not in the cache");
         self.set_uses(slot, self.uses[slot as usize] & !CACHE);
         if self.uses[slot as usize] != 0 {
-            self.note_moved(slot, true);
+            self.note_moved(slot, SlotMove::Out);
         }
         self.note_free(slot)
     }
 
-    fn note_moved(&mut self, slot: u32, is_out: bool) {
+    fn note_moved(&mut self, slot: u32, to: SlotMove) {
         let owner = self.owner(slot);
-        if !owner.is_root() {
-            self.moved.push((owner, is_out));
+        if let Some(moved) = self.moved.as_mut().filter(|_| !owner.is_root()) {
+            moved.push((owner, to));
         }
     }
 
@@ -363,12 +365,15 @@ pub struct SwapArea<M: Machine> {
 }
 
 impl<M: Machine> SwapArea<M> {
-    /// Creates an area of `slots` slots whose blocks begin at `first_block`. 0 slots means no swap. `has_groups` says
-    /// whether memory has control groups.
+    /// Creates an area of `slots` slots whose blocks begin at `first_block`. 0 slots means no swap. `groups` is the version
+    /// of the control groups; `None` if memory has none.
     #[must_use]
-    pub fn new(machine: &M, device: DeviceId, first_block: u64, slots: u32, has_groups: bool) -> Self {
+    pub fn new(machine: &M, device: DeviceId, first_block: u64, slots: u32, groups: Option<GroupVersion>) -> Self {
         let map = Slots::new(slots);
-        let map = if has_groups { map.with_owners() } else { map };
+        let map = match groups {
+            Some(version) => map.with_owners(version),
+            None => map,
+        };
         let (free, total) = (map.free(), map.total());
         Self {
             device,
@@ -506,6 +511,27 @@ mod tests {
         assert_eq!((slots.take_block(Order(5)).map(|found| found.slot), slots.free()), (Some(32), 15));
         assert_eq!((slots.take_block(Order(4)), slots.free()), (None, 15));
         assert_eq!(slots.take_block(Order(2)).map(|found| found.slot), Some(12));
+    }
+
+    /// A list of moves grows under the lock of the slots, so it is kept only where a limit of memory and swap together
+    /// can need it.
+    #[test]
+    fn moves_are_recorded_only_for_limits_of_memory_and_swap() {
+        let moved = |version| {
+            let mut slots = Slots::new(8).with_owners(version);
+            let slot = slots.take(false).expect("seven slots are free").slot;
+            slots.set_owner(slot, GroupId(3));
+            slots.duplicate(slot);
+            slots.clear_cached(slot);
+            slots.set_cached(slot);
+            slots.clear_cached(slot);
+            slots.release(slot);
+            assert_eq!(slots.take_freed(), [GroupId(3)]);
+            slots.take_moved()
+        };
+        assert_eq!([GroupVersion::V2, GroupVersion::V1].map(moved), [[], []]);
+        let moves = [SlotMove::Out, SlotMove::Back, SlotMove::Out, SlotMove::Back];
+        assert_eq!(moved(GroupVersion::V1WithMemsw), moves.map(|to| (GroupId(3), to)));
     }
 
     #[test]

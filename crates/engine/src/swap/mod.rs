@@ -17,7 +17,7 @@ pub(crate) mod window;
 pub use area::{Slots, SwapArea};
 pub use choices::Choices;
 
-use crate::memory::{Flags, GroupId, Owner};
+use crate::memory::{Flags, GroupId, Groups, Owner, SlotMove};
 use crate::page_cache::{File, Held, PageCache, Shadow};
 use crate::stat::Gauge;
 use compressed::Compressed;
@@ -80,7 +80,7 @@ impl<M: Machine> Swap<M> {
             layout.device,
             layout.first_block,
             layout.slots,
-            page_cache.groups.is_some(),
+            page_cache.groups.as_ref().map(Groups::version),
         );
         let is_synchronous = layout.is_synchronous && choices.synchronous.is_apart();
         let compressed = Compressed::new(&page_cache.machine, layout.memory_percent);
@@ -191,10 +191,10 @@ impl<M: Machine> Swap<M> {
         }
     }
 
-    /// Tells the groups which of their pages left memory for swap (`true`) or came back (`false`).
-    fn move_slots(&self, moved: Vec<(GroupId, bool)>) {
+    /// Tells the groups which of their pages left memory for swap or came back.
+    fn move_slots(&self, moved: Vec<(GroupId, SlotMove)>) {
         let Some(groups) = &self.groups else { return };
-        moved.into_iter().for_each(|(owner, is_out)| groups.move_slot(owner, is_out));
+        moved.into_iter().for_each(|(owner, to)| groups.move_slot(owner, to));
     }
 
     /// Returns a group if it still exists, and otherwise its nearest ancestor that exists (`mem_cgroup_id_get_online`).

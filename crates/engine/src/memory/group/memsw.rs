@@ -52,6 +52,15 @@ impl Group {
     }
 }
 
+/// The direction in which the page of a swap slot moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotMove {
+    /// The page left memory, and now is in swap alone.
+    Out,
+    /// The page came back to memory, or its slot became free while the page was not in memory.
+    Back,
+}
+
 /// A page that is about to come back from swap. Until the value is dropped, the page's slot does not count in the sum of
 /// memory and swap of its group, and the group stays in the tree.
 pub(crate) struct Returning<'a, M: Machine> {
@@ -62,7 +71,7 @@ pub(crate) struct Returning<'a, M: Machine> {
 
 impl<M: Machine> Drop for Returning<'_, M> {
     fn drop(&mut self) {
-        self.groups.move_slot(self.owner, true);
+        self.groups.move_slot(self.owner, SlotMove::Out);
     }
 }
 
@@ -88,7 +97,8 @@ impl<M: Machine> Groups<M> {
         self.group(id).together.failures.load(Relaxed)
     }
 
-    /// Returns the number of swap slots of a group and its descendants whose page is not in memory.
+    /// Returns the number of swap slots of a group and its descendants whose page is not in memory. The result is 0 if
+    /// [`super::GroupVersion::counts_memsw`] is `false`.
     pub(crate) fn swapped_out(&self, id: GroupId) -> u64 {
         self.group(id).together.swapped_out.load(Relaxed)
     }
@@ -98,11 +108,17 @@ impl<M: Machine> Groups<M> {
         self.group(id).together.failures.fetch_add(1, Relaxed);
     }
 
-    /// Records that the page of a swap slot left memory (`is_out`), or that it came back or its slot became free.
-    pub(crate) fn move_slot(&self, owner: GroupId, is_out: bool) {
+    /// Records that the page of a swap slot moved. Does nothing if [`super::GroupVersion::counts_memsw`] is `false`.
+    pub(crate) fn move_slot(&self, owner: GroupId, to: SlotMove) {
+        if !self.version.counts_memsw() {
+            return;
+        }
         for at in self.lineage(owner) {
             let swapped_out = &self.group(at).together.swapped_out;
-            let _before = if is_out { swapped_out.fetch_add(1, Relaxed) } else { swapped_out.fetch_sub(1, Relaxed) };
+            _ = match to {
+                SlotMove::Out => swapped_out.fetch_add(1, Relaxed),
+                SlotMove::Back => swapped_out.fetch_sub(1, Relaxed),
+            };
         }
     }
 
@@ -111,7 +127,7 @@ impl<M: Machine> Groups<M> {
     /// group was removed; the page is then charged to another group.
     pub(crate) fn begin_return(&self, owner: GroupId) -> Option<Returning<'_, M>> {
         let pin = self.pin(owner)?;
-        self.move_slot(owner, false);
+        self.move_slot(owner, SlotMove::Back);
         Some(Returning { groups: self, owner, _pin: pin })
     }
 }
@@ -132,7 +148,7 @@ mod tests {
         groups.add(child, 8).unwrap();
         assert_eq!(groups.add(child, 1), Err(Full { group: child, limit: Limit::Max }));
         // Three pages leave memory for swap.
-        (0..3).for_each(|_| groups.move_slot(child, true));
+        (0..3).for_each(|_| groups.move_slot(child, SlotMove::Out));
         groups.uncharge(child, 3);
         assert_eq!((groups.usage(child), groups.memsw_usage(child), groups.memsw_usage(parent)), (5, 8, 8));
         assert_eq!(groups.add(child, 2), Ok(()));
@@ -141,7 +157,7 @@ mod tests {
         // One of them comes back, although the sum is at its limit.
         let returning = groups.begin_return(child).expect("it is live");
         assert_eq!(groups.add(child, 1), Ok(()));
-        groups.move_slot(child, false);
+        groups.move_slot(child, SlotMove::Back);
         drop(returning);
         assert_eq!((groups.usage(child), groups.swapped_out(parent), groups.memsw_usage(parent)), (8, 2, 10));
         assert_eq!(groups.memsw_peak(parent), 10);

@@ -21,6 +21,7 @@ mod version;
 
 pub use id::GroupId;
 pub use kernel::KernelMemory;
+pub use memsw::SlotMove;
 pub(crate) use memsw::{Full, Returning};
 pub use protection::Protection;
 pub use tree::{GroupError, Limit, Subtree};
