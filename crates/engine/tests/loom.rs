@@ -7,12 +7,14 @@
 //! is used for another page; a writer and an eviction; an eviction and the addition of a new page to the same slot; a
 //! truncation and an eviction; readers and a writer of the page's bytes; readers with hazard pointers and an eviction,
 //! or a task that waits for these readers; readers with and without hazard pointers, a writer or a truncation, and a
-//! page that moves to another frame; tasks that tag pages and tasks that remove tags. One more test is about a kswapd
-//! that falls asleep while a task requests more reclaim.
+//! page that moves to another frame; tasks that tag pages and tasks that remove tags. Two more tests are about a kswapd
+//! that falls asleep while a task requests more reclaim, and about a control group that is removed while a task charges
+//! a page to it that comes back from swap.
 
 #![cfg(loom)]
 
-use engine::memory::{Flags, FrameTable, Owner};
+use engine::memory::group::lives::{Lives, State};
+use engine::memory::{Flags, FrameTable, GroupId, Owner};
 use engine::page_cache::file_index::{FileIndex, FoundPage, Miss, Tag};
 use engine::page_cache::versions::Versions;
 use engine::reclaim::kswapd::Requests;
@@ -746,5 +748,36 @@ fn kswapd_never_sleeps_over_a_request_that_did_not_wake_it() {
         let sleeps = !requests.is_above(Order::ZERO);
         let is_woken = task.join().unwrap();
         assert!(!sleeps || is_woken);
+    });
+}
+
+/// A page comes back from swap while the group to which it is charged is removed. The group's number is not used again
+/// while the page is charged to it, however the steps of the two tasks follow each other.
+#[test]
+fn a_group_number_is_not_used_again_under_a_page_that_comes_back_from_swap() {
+    loom::model(|| {
+        let group = GroupId(1);
+        let lives = Arc::new(Lives::new(2));
+        let usage = Arc::new(AtomicU32::new(0));
+        lives.set(group, State::Live);
+        let reader = {
+            let (lives, usage) = (lives.clone(), usage.clone());
+            thread::spawn(move || {
+                let Some(pin) = lives.pin(group) else { return false };
+                usage.fetch_add(1, Ordering::Relaxed);
+                assert!(!lives.is(group, State::Unused), "the number was used again under the pin");
+                drop(pin);
+                true
+            })
+        };
+        lives.set(group, State::Dying);
+        let is_unused = !lives.is_pinned(group) && usage.load(Ordering::Relaxed) == 0;
+        if is_unused {
+            lives.set(group, State::Unused);
+        }
+        let has_charged = reader.join().unwrap();
+        assert!(!(is_unused && has_charged), "the page is charged to a number that may be used again");
+        assert_eq!(usage.load(Ordering::Relaxed) > 0, has_charged);
+        assert!(!lives.is_pinned(group), "the pin is gone");
     });
 }

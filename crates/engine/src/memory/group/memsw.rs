@@ -5,7 +5,7 @@
 //! swap or comes back leaves the sum as it is. *Called by* charges, and by `swap` when a page leaves or enters the swap
 //! cache. *Locks*: none of its own; `swap` reports the moves of pages under its lock.
 
-use super::tree::Pin;
+use super::lives::Pin;
 use super::{Group, GroupId, Groups, Limit};
 use machine::Machine;
 use machine::atomic::{AtomicU64, Ordering::Relaxed};

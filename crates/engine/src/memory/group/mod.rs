@@ -13,6 +13,7 @@
 
 pub(crate) mod id;
 pub mod kernel;
+pub mod lives;
 mod memsw;
 pub mod protection;
 pub mod stock;

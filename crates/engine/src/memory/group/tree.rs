@@ -6,8 +6,9 @@
 //! removed group out of the tree, and its number can be used again. The code that frees a page does not search for
 //! groups without pages, because it may run in an interrupt.
 
+use super::lives::{Lives, Pin, State};
 use super::{GroupId, Groups};
-use machine::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use machine::atomic::{AtomicU16, Ordering::Relaxed};
 use machine::{Lock, LockClass, Machine};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -96,21 +97,6 @@ impl std::fmt::Display for GroupError {
 
 impl std::error::Error for GroupError {}
 
-/// The state of a group number: unused, or in use by a group that exists, is being removed or was removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum State {
-    /// No group has this number.
-    Unused,
-    /// The group exists.
-    Live,
-    /// The group is being removed. It is in the tree.
-    Leaving,
-    /// The group was removed, but it is still in the tree, because pages in memory or in swap are charged to it or to a
-    /// descendant.
-    Dying,
-}
-
 /// The groups of a subtree in preorder (parents before children), as they were when this value was made. The type
 /// dereferences to a slice.
 #[derive(Clone, Debug)]
@@ -139,23 +125,11 @@ struct Preorder {
     size: Vec<usize>,
 }
 
-/// A group that stays in the tree until the value is dropped.
-#[derive(Debug)]
-pub(crate) struct Pin<'a>(&'a AtomicU32);
-
-impl Drop for Pin<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, SeqCst);
-    }
-}
-
 /// The tree of groups.
 pub(super) struct Tree<M: Machine> {
     parents: Box<[AtomicU16]>,
-    /// Number of tasks that charge pages to each group although they are not in the group ([`Groups::pin`]).
-    pins: Box<[AtomicU32]>,
-    /// The [`State`] of each group. It is changed only under the lock of `order`.
-    states: Box<[AtomicU8]>,
+    /// The state of each group, and its pins ([`Groups::pin`]). States are changed only under the lock of `order`.
+    lives: Lives,
     order: M::Lock<Preorder>,
 }
 
@@ -166,21 +140,11 @@ impl<M: Machine> Tree<M> {
             Preorder { preorder: Arc::new(vec![GroupId::ROOT]), position: vec![0; count], size: vec![1; count] };
         let tree = Self {
             parents: (0..count).map(|_| AtomicU16::new(0)).collect(),
-            pins: (0..count).map(|_| AtomicU32::new(0)).collect(),
-            states: (0..count).map(|_| AtomicU8::new(State::Unused as u8)).collect(),
+            lives: Lives::new(count),
             order: machine.lock(LockClass::Other, order),
         };
-        tree.set_state(GroupId::ROOT, State::Live);
+        tree.lives.set(GroupId::ROOT, State::Live);
         tree
-    }
-
-    /// Returns whether a group is in the state `state`. Returns `false` if `id` is too large for a group of this tree.
-    fn is(&self, id: GroupId, state: State) -> bool {
-        self.states.get(usize::from(id.0)).is_some_and(|now| now.load(SeqCst) == state as u8)
-    }
-
-    fn set_state(&self, id: GroupId, state: State) {
-        self.states[usize::from(id.0)].store(state as u8, SeqCst);
     }
 
     /// Returns the parent of a group. For the root group, returns the root group itself.
@@ -204,16 +168,16 @@ impl<M: Machine> Tree<M> {
     ) -> Result<GroupId, GroupError> {
         let mut order = self.order.lock();
         self.bury(&mut order, is_empty);
-        if !self.is(parent, State::Live) {
+        if !self.lives.is(parent, State::Live) {
             return Err(GroupError::Unknown(parent));
         }
-        let mut numbers = (0..self.states.len()).map(|number| GroupId(number as u16));
-        let unused = numbers.find(|id| self.is(*id, State::Unused) && !is_named(*id));
-        let id = unused.ok_or(GroupError::NoRoom { room: (self.states.len() - 1) as u16 })?;
+        let mut numbers = (0..self.lives.count()).map(|number| GroupId(number as u16));
+        let unused = numbers.find(|id| self.lives.is(*id, State::Unused) && !is_named(*id));
+        let id = unused.ok_or(GroupError::NoRoom { room: (self.lives.count() - 1) as u16 })?;
         let number = usize::from(id.0);
         let at = order.position[usize::from(parent.0)] + order.size[usize::from(parent.0)];
         Arc::make_mut(&mut order.preorder).insert(at, id);
-        self.set_state(id, State::Live);
+        self.lives.set(id, State::Live);
         order.size[number] = 1;
         self.parents[number].store(parent.0, Relaxed);
         order.number_from(at);
@@ -228,7 +192,7 @@ impl<M: Machine> Tree<M> {
         let number = usize::from(id.0);
         let at = order.position[number];
         Arc::make_mut(&mut order.preorder).remove(at);
-        self.set_state(id, State::Unused);
+        self.lives.set(id, State::Unused);
         order.number_from(at);
         for above in std::iter::successors(self.parent_of(id), |id| self.parent_of(*id)) {
             order.size[usize::from(above.0)] -= 1;
@@ -240,7 +204,7 @@ impl<M: Machine> Tree<M> {
     fn bury(&self, order: &mut Preorder, is_empty: impl Fn(GroupId) -> bool) {
         for at in (1..order.preorder.len()).rev() {
             let id = order.preorder[at];
-            if self.is(id, State::Dying) && order.size[usize::from(id.0)] == 1 && is_empty(id) {
+            if self.lives.is(id, State::Dying) && order.size[usize::from(id.0)] == 1 && is_empty(id) {
                 self.take_out(order, id);
             }
         }
@@ -283,23 +247,13 @@ impl<M: Machine> Groups<M> {
     /// Returns whether a group has no pages in memory and none in swap, and will get none because no task pins it.
     fn is_unused(&self, id: GroupId) -> bool {
         // Pins first: a task charges the group before it unpins it.
-        let is_pinned = self.tree.pins[usize::from(id.0)].load(SeqCst) > 0;
-        !is_pinned && self.usage(id) == 0 && self.swap_usage(id) == 0
+        !self.tree.lives.is_pinned(id) && self.usage(id) == 0 && self.swap_usage(id) == 0
     }
 
-    /// Keeps a group in the tree while a task outside the group charges pages to the group. Without the pin, the group
-    /// could be removed, and a new group with another parent could get its number. The pages would later be subtracted
-    /// from the wrong parent. Returns `None` if the group was removed.
-    ///
-    /// A task that pins a group counts the pin, and then looks whether the group was removed. A task that takes a group
-    /// out of the tree has marked it as removed, and then looks for pins. All four steps are sequentially consistent, so
-    /// at least one of the two tasks sees the step of the other.
-    #[doc(alias = "css_tryget_online")]
+    /// Keeps a group in the tree while a task outside the group charges pages to the group. Returns `None` if the group
+    /// was removed.
     pub(crate) fn pin(&self, id: GroupId) -> Option<Pin<'_>> {
-        let pins = self.tree.pins.get(usize::from(id.0))?;
-        pins.fetch_add(1, SeqCst);
-        let pin = Pin(pins);
-        self.is_live(id).then_some(pin)
+        self.tree.lives.pin(id)
     }
 
     /// Removes a group. The group's pages stay charged to the group until they are freed. The group's kernel objects
@@ -316,19 +270,19 @@ impl<M: Machine> Groups<M> {
         self.drain_stocks();
         {
             let order = self.tree.order.lock();
-            if !self.tree.is(id, State::Live) {
+            if !self.tree.lives.is(id, State::Live) {
                 return Err(GroupError::Unknown(id));
             }
             let mut below = order.preorder[order.stretch(id)][1..].iter();
-            if below.any(|child| self.tree.is(*child, State::Live)) {
+            if below.any(|child| self.tree.lives.is(*child, State::Live)) {
                 return Err(GroupError::HasChildren(id));
             }
-            self.tree.set_state(id, State::Leaving);
+            self.tree.lives.set(id, State::Leaving);
         }
         // Until the group is dying, nobody takes it out of the tree, and its number is not used again.
         self.reparent_objects(id);
         let mut order = self.tree.order.lock();
-        self.tree.set_state(id, State::Dying);
+        self.tree.lives.set(id, State::Dying);
         self.tree.bury(&mut order, |id| self.is_unused(id));
         Ok(())
     }
@@ -380,13 +334,13 @@ impl<M: Machine> Groups<M> {
 
     /// Returns whether a group exists, or was removed and is still in the tree.
     pub(crate) fn is_in_tree(&self, id: GroupId) -> bool {
-        !self.tree.is(id, State::Unused)
+        !self.tree.lives.is(id, State::Unused)
     }
 
     /// Returns whether a group exists and was not removed.
     #[must_use]
     pub fn is_live(&self, id: GroupId) -> bool {
-        self.tree.is(id, State::Live)
+        self.tree.lives.is(id, State::Live)
     }
 }
 
