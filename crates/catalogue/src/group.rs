@@ -47,8 +47,9 @@ pub struct Group {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_mib: Option<u64>,
     /// `memory.soft_limit_in_bytes`, MiB at full scale: when memory runs short, kswapd first takes pages from the group
-    /// that is farthest above this size. All groups of the machine are then of version 1: `max_mib` is
-    /// `memory.limit_in_bytes`, and they have no sizes besides these two and `memsw_mib`.
+    /// that is farthest above this size. It may be above `max_mib`, as in Linux, but then the group never gets there. All
+    /// groups of the machine are then of version 1: `max_mib` is `memory.limit_in_bytes`, and they have no sizes besides
+    /// these two and `memsw_mib`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_mib: Option<u64>,
     /// `memory.memsw.limit_in_bytes`, MiB at full scale: the largest amount of memory and swap together that may be
@@ -160,6 +161,20 @@ impl Group {
         ];
         limits.into_iter().filter_map(|(limit, mib)| Some((limit, scale.of(mib?.saturating_mul(256))))).collect()
     }
+
+    /// Returns the keys of the sizes that are set, each with its size, MiB.
+    fn sizes(&self) -> Vec<(&'static str, u64)> {
+        let sizes = [
+            ("max_mib", self.max_mib),
+            ("high_mib", self.high_mib),
+            ("low_mib", self.low_mib),
+            ("min_mib", self.min_mib),
+            ("soft_mib", self.soft_mib),
+            ("swap_max_mib", self.swap_max_mib),
+            ("memsw_mib", self.memsw_mib),
+        ];
+        sizes.into_iter().filter_map(|(key, size)| Some((key, size?))).collect()
+    }
 }
 
 /// Name of a workload's first task, which makes the files and starts the other tasks.
@@ -177,6 +192,9 @@ fn names(task: &str, name: &str) -> bool {
 /// Largest number of groups in a machine file.
 const GROUPS_MAX: usize = 2000;
 
+/// Largest size of a group, MiB: less than 2^63 bytes, which Linux, too, takes for no limit.
+const SIZE_MAX_MIB: u64 = (1 << 43) - 1;
+
 /// Largest length of one part of a group's path, in bytes. Linux has the same limit for file names.
 const NAME_MAX: usize = 255;
 
@@ -190,8 +208,9 @@ fn is_name(part: &str) -> bool {
 ///
 /// # Errors
 /// When there are too many groups, when a group has an impossible name, task, count or `oom_score_adj`, when its name
-/// is taken or its parent does not exist, when a size is above the group's `max_mib`, or when the group's `memsw_mib` is
-/// below it. The error is about the first such group, and has file and line.
+/// is taken or its parent does not exist, when a size is above [`SIZE_MAX_MIB`], when `high_mib`, `low_mib` or `min_mib` is
+/// above the group's `max_mib`, when its `memsw_mib` is below it, or when it has a key of another version than the groups.
+/// The error is about the first such group, and has file and line.
 pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
     let tables = layers::tables(file);
     let place = |n: usize, key: &str| {
@@ -230,6 +249,10 @@ pub(crate) fn check(groups: &[Group], file: &Node) -> Result<(), Error> {
         {
             let why = format!("the parent of `{}` is missing: expected a [[group]] `{parent}`", group.name);
             return refuse(&place(n, "name"), why);
+        }
+        if let Some((key, size)) = group.sizes().into_iter().find(|(_, size)| *size > SIZE_MAX_MIB) {
+            let why = format!("`{key}` of `{}` is {size}: at most {SIZE_MAX_MIB} MiB can be", group.name);
+            return refuse(&place(n, key), why);
         }
         let sizes = [("high_mib", group.high_mib), ("low_mib", group.low_mib), ("min_mib", group.min_mib)];
         for (key, size) in sizes {
@@ -285,8 +308,10 @@ fn check_version(groups: &[Group], given: Option<&str>) -> Result<(), (usize, &'
             ("oom_group", group.oom_group),
         ];
         if let Some((key, _)) = keys.into_iter().find(|(_, is_set)| *is_set) {
-            let why =
-                format!("`{key}` of `{}` is of version 2, but {reason} makes all groups those of version 1", group.name);
+            let why = format!(
+                "`{key}` of `{}` is of version 2, but {reason} makes all groups those of version 1",
+                group.name
+            );
             return Err((n, key, why));
         }
     }
@@ -426,6 +451,11 @@ mod tests {
         assert_eq!(
             told("[[group]]\nname = \"a\"\nmax_mib = 9\nmemsw_mib = 8\n"),
             "m.toml:4: in [[group]]: `memsw_mib` of `a` is 8, below its `max_mib`, 9: memory and swap together are no less than memory"
+        );
+        // In pages, this size would be more than a number can be, and so no limit.
+        assert_eq!(
+            told(&format!("[[group]]\nname = \"a\"\nmax_mib = 9\nmemsw_mib = {}\n", 1_u64 << 55)),
+            "m.toml:4: in [[group]]: `memsw_mib` of `a` is 36028797018963968: at most 8796093022207 MiB can be"
         );
         assert_eq!(
             told("[[group]]\nname = \"a\"\nmemsw_mib = 8\n"),

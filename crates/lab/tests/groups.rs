@@ -193,6 +193,13 @@ fn groups_that_cannot_be_are_refused_with_file_and_line_or_the_option() {
     assert!(of_option("a:max_mb=5").contains("unknown key `max_mb`: did you mean `max_mib`?"));
     assert!(of_option("a:max_mib=5G").contains("`max_mib`: expected a whole number of MiB, found `5G`"));
     assert!(of_option("a b").contains("`a b` is no name of a group"));
+    assert!(
+        of_option("a:max_mib=1,max_mib=2").contains("`max_mib` is given twice"),
+        "{}",
+        of_option("a:max_mib=1,max_mib=2")
+    );
+    let absurd = of_option("a:max_mib=1,memsw_mib=36028797018963968");
+    assert!(absurd.starts_with("error: --group a:memsw_mib=36028797018963968: `memsw_mib` of `a` is 36"), "{absurd}");
     let above = of_option("a:max_mib=5,low_mib=6");
     assert!(above.starts_with("error: --group a:low_mib=6: `low_mib` of `a` is 6, above its `max_mib`, 5"), "{above}");
     let parent = of_option("a:parent=b");

@@ -37,8 +37,15 @@ impl FromStr for Asked {
                 }
             }
         }
-        let keys = found.into_iter().map(|(key, value)| Ok((key.to_owned(), written(key, &value)?)));
-        Ok(Self { name: name.to_owned(), keys: keys.collect::<Result<_, String>>()? })
+        let mut keys: Vec<(String, String)> = Vec::new();
+        for (key, value) in found {
+            let value = written(key, &value)?;
+            if keys.iter().any(|(earlier, _)| earlier == key) {
+                return Err(format!("`{key}` is given twice"));
+            }
+            keys.push((key.to_owned(), value));
+        }
+        Ok(Self { name: name.to_owned(), keys })
     }
 }
 
@@ -144,5 +151,8 @@ mod tests {
         assert_eq!(wrong("a:64"), "expected NAME:KEY=VALUE,KEY=VALUE such as a:max_mib=64, found `64`");
         assert!(wrong("a:tasks=").contains("is no name of a task") && wrong("a:tasks=x+y").contains("character"));
         assert!(wrong("a:max_mib=5,").ends_with("found ``"));
+        assert_eq!(wrong("a:max_mib=5,low_mib=1,max_mib=6"), "`max_mib` is given twice");
+        assert_eq!(wrong("a:tasks=x,tasks=y"), "`tasks` is given twice");
+        assert_eq!(wrong("a:max_mb=5,max_mb=6"), "unknown key `max_mb`: did you mean `max_mib`?");
     }
 }
