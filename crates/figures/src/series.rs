@@ -14,7 +14,7 @@
 
 use std::io;
 
-use engine::{stat::Vmstat, swap::SwapArea};
+use engine::{memory::GroupVersion, stat::Vmstat, swap::SwapArea};
 use machine::Nanos;
 use serde::{Deserialize, Serialize};
 use sim::{PressureReader, Sim, disk::DiskStatistics};
@@ -210,9 +210,10 @@ pub fn add_room(values: &mut Vmstat, engine: &dyn EngineView) {
 
 /// Names of the counters of a control group, in the order of the rows of a report. Every group has all these counters;
 /// a counter that the kernel lacks is 0.
-const OF_GROUP: [&str; 16] = [
+const OF_GROUP: [&str; 17] = [
     "memory.current",
     "memory.peak",
+    "memory.swap.current",
     "anon",
     "file",
     "pgscan",
@@ -229,15 +230,25 @@ const OF_GROUP: [&str; 16] = [
     "memory.events.oom_kill",
 ];
 
-/// Names of those values of a control group that are amounts of memory. All other values count events.
-const GAUGES_OF_GROUP: [&str; 4] = ["memory.current", "memory.peak", "anon", "file"];
+/// Names of the counters that only a control group of version 1 has.
+const OF_VERSION_1: [&str; 1] = ["memory.failcnt"];
 
-/// Adds to `values` the counters of the control group `group`. `stat` holds the values of `memory.stat`, with sizes in
-/// pages, and those of `memory.current`, `memory.peak` and `memory.events`.
-pub fn add_group(values: &mut Vmstat, group: &str, stat: &Vmstat) {
+/// Names of the counters of a control group whose memory and swap are counted together, as in version 1.
+const OF_MEMSW: [&str; 3] = ["memory.memsw.usage_in_bytes", "memory.memsw.max_usage_in_bytes", "memory.memsw.failcnt"];
+
+/// Names of those values of a control group that are amounts of memory. All other values count events.
+const GAUGES_OF_GROUP: [&str; 7] =
+    ["memory.current", "memory.peak", "memory.swap.current", "anon", "file", OF_MEMSW[0], OF_MEMSW[1]];
+
+/// Adds to `values` the counters of the control group `group`, which is of version `version`. `stat` holds the values of
+/// `memory.stat`, with sizes in pages, and those of `memory.current` and the group's other files. Values that `stat`
+/// lacks are 0.
+pub fn add_group(values: &mut Vmstat, group: &str, stat: &Vmstat, version: GroupVersion) {
     let of = |name: &str| stat.get(name).copied();
     let both = |a: &str, b: &str| Some(of(a).unwrap_or(0) + of(b).unwrap_or(0));
-    for name in OF_GROUP {
+    let of_version_1 = OF_VERSION_1.into_iter().filter(|_| version.is_v1());
+    let of_memsw = OF_MEMSW.into_iter().filter(|_| version.counts_memsw());
+    for name in OF_GROUP.into_iter().chain(of_version_1).chain(of_memsw) {
         let value = match name {
             // A kernel's sizes without lists also contain pages that are on no list at the moment.
             "anon" => both("inactive_anon", "active_anon"),
@@ -252,7 +263,8 @@ pub fn add_group(values: &mut Vmstat, group: &str, stat: &Vmstat) {
 /// name of another form.
 #[must_use]
 pub fn of_group(name: &str) -> Option<(&str, &str)> {
-    name.split_once(": ").filter(|(_, name)| OF_GROUP.contains(name))
+    let names = || OF_GROUP.iter().chain(&OF_VERSION_1).chain(&OF_MEMSW);
+    name.split_once(": ").filter(|(_, name)| names().any(|it| it == name))
 }
 
 /// Returns the groups whose counters are among `names`, each once, in the order of `names`.
@@ -472,7 +484,7 @@ mod tests {
         let mut all = Vmstat::new();
         let stat =
             values(&[("memory.current", 5), ("inactive_file", 2), ("active_file", 1), ("pgscan", 9), ("other", 1)]);
-        add_group(&mut all, "pod/a", &stat);
+        add_group(&mut all, "pod/a", &stat, GroupVersion::V2);
         let of = |name: &str| all.get(&format!("pod/a: {name}")).copied();
         assert_eq!(
             ["memory.current", "file", "anon", "pgscan", "other"].map(of),
@@ -481,6 +493,28 @@ mod tests {
         let names: Vec<String> = all.keys().cloned().chain(["pgscan".to_owned()]).collect();
         assert_eq!((groups_in(&names), of_group("pod/a: pgscan")), (vec!["pod/a"], Some(("pod/a", "pgscan"))));
         assert!(is_gauge("pod/a: file") && !is_gauge("pod/a: pgscan") && !is_gauge("pod/a: memory.events.high"));
+    }
+
+    #[test]
+    fn groups_of_version_1_have_counters_of_their_own() {
+        let names = |version| {
+            let mut all = Vmstat::new();
+            add_group(&mut all, "a", &Vmstat::new(), version);
+            all.into_keys()
+                .filter(|name| name.contains("swap") || name.contains("memsw") || name.contains("failcnt"))
+                .collect::<Vec<_>>()
+        };
+        let (swap, failures) = ("a: memory.swap.current", "a: memory.failcnt");
+        assert_eq!(names(GroupVersion::V2), [swap]);
+        assert_eq!(names(GroupVersion::V1), [failures, swap]);
+        let of_memsw = names(GroupVersion::V1WithMemsw);
+        let [of_failures, peak, usage] =
+            ["failcnt", "max_usage_in_bytes", "usage_in_bytes"].map(|name| format!("a: memory.memsw.{name}"));
+        assert_eq!(of_memsw, [failures, &of_failures, &peak, &usage, swap]);
+        assert!(of_memsw.iter().all(|name| of_group(name).is_some()), "a picture or the doctor finds them");
+        assert!(
+            is_gauge(&usage) && is_gauge(&peak) && is_gauge(swap) && !is_gauge(&of_failures) && !is_gauge(failures)
+        );
     }
 
     #[test]

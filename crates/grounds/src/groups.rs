@@ -3,7 +3,7 @@
 
 use catalogue::group::Group;
 use engine::Engine;
-use engine::memory::GroupId;
+use engine::memory::{GroupId, GroupVersion};
 use engine::stat::Vmstat;
 use figures::figure::{Better, Format, Row, RowName, names};
 use figures::scale::Scale;
@@ -174,7 +174,8 @@ impl NamedGroups {
         for name in names {
             let section = self.sections.iter().find(|(group, _)| group.name == *name);
             let ids = section.map_or(&[][..], |(_, ids)| ids);
-            series::add_group(values, name, &sum(ids.iter().map(|id| engine.lru().group_stat(*id))));
+            let stat = sum(ids.iter().map(|id| engine.lru().group_stat(*id)));
+            series::add_group(values, name, &stat, version_of(engine));
         }
     }
 
@@ -203,8 +204,14 @@ impl NamedGroups {
         let now = self.figures(engine, |id| engine.lru().group_stat(id));
         let figures = self.measured.borrow().of(now);
         let sections = self.sections.iter().zip(figures);
-        sections.flat_map(|((group, _), (stat, pressure))| rows(group, &stat, &pressure)).collect()
+        let version = version_of(engine);
+        sections.flat_map(|((group, _), (stat, pressure))| rows(group, version, &stat, &pressure)).collect()
     }
+}
+
+/// Returns the version of an engine's groups; version 2 if it has no groups.
+fn version_of<M: Machine>(engine: &Engine<M>) -> GroupVersion {
+    engine.memory().groups.as_ref().map_or(GroupVersion::V2, |groups| groups.version())
 }
 
 /// Adds up the counters of several groups, and returns the sums.
@@ -246,15 +253,17 @@ pub(crate) fn check(machine: &str, groups: &[Group], named: &[&str]) -> Result<(
     Err(format!("machine `{machine}` has no [[group]] `{missing}`, which the parameters name: {known}"))
 }
 
-/// Returns the names of the report rows that the memory control groups of a machine file add.
+/// Returns the names of the report rows that the memory control groups of a machine file add. `version` is the version of
+/// the groups.
 #[must_use]
-pub fn row_names(groups: &[Group]) -> Vec<RowName> {
-    names(groups.iter().flat_map(|group| rows(group, &Vmstat::new(), &Pressure::default())).collect())
+pub fn row_names(groups: &[Group], version: GroupVersion) -> Vec<RowName> {
+    names(groups.iter().flat_map(|group| rows(group, version, &Vmstat::new(), &Pressure::default())).collect())
 }
 
 /// Returns the rows of one section `[[group]]`. The name of each row consists of the section's name and the name of a file
-/// or counter. Groups with a limit of memory and swap together have rows about this sum.
-pub(crate) fn rows(of: &Group, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
+/// or counter. Groups of version 1 with a limit of memory have a row `memory.failcnt`, and groups with a limit of memory
+/// and swap together have rows about this sum.
+pub(crate) fn rows(of: &Group, version: GroupVersion, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
     let group = &of.name;
     let count = |name: &str| stat.get(name).copied().unwrap_or_default() as f64;
     let title = format!("group {group}");
@@ -269,14 +278,11 @@ pub(crate) fn rows(of: &Group, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
         mib("anon", count("inactive_anon") + count("active_anon")),
         mib("file", count("inactive_file") + count("active_file")),
     ];
+    let failures = |name: &str| row(name, "", Better::Neutral, 0, count(name));
+    let of_version_1 = (version.is_v1() && of.max_mib.is_some()).then(|| failures("memory.failcnt"));
     let with_swap = of.memsw_mib.is_some().then(|| {
         let size = |name: &str| mib(name, count(name));
-        let failures = "memory.memsw.failcnt";
-        [
-            size("memory.memsw.usage_in_bytes"),
-            size("memory.memsw.max_usage_in_bytes"),
-            row(failures, "", Better::Neutral, 0, count(failures)),
-        ]
+        [size("memory.memsw.usage_in_bytes"), size("memory.memsw.max_usage_in_bytes"), failures("memory.memsw.failcnt")]
     });
     let pages = |name: &str| row(name, "pages", Better::Lower, 0, count(name));
     let events = |name: &str| row(name, "", Better::Neutral, 0, count(&format!("memory.events.{name}")));
@@ -288,6 +294,7 @@ pub(crate) fn rows(of: &Group, stat: &Vmstat, pressure: &Pressure) -> Vec<Row> {
     let of_pressure = [stalled("some", pressure.some), stalled("full", pressure.full)];
     sizes
         .into_iter()
+        .chain(of_version_1)
         .chain(with_swap.into_iter().flatten())
         .chain(counted)
         .chain(of_events)

@@ -172,7 +172,7 @@ impl<W: Workload> Runnable for W {
 
     fn row_names(&self, job: &Job) -> Option<Vec<RowName>> {
         let own = load::read::<W>(&job.params).ok()?.row_names(&resources(job).ok()?)?;
-        Some(own.into_iter().chain(groups::row_names(&job.machine.groups)).collect())
+        Some(own.into_iter().chain(groups::row_names(&job.machine.groups, job.layout().group_version)).collect())
     }
 
     fn run_described(&self, job: &Described, progress: &Progress) -> Result<Outcome, Failure> {

@@ -171,14 +171,29 @@ fn groups_of_version_1_have_a_limit_of_memory_and_swap_together() {
     let group = "a:max_mib=256,memsw_mib=512,tasks=anon*";
     let arguments = ["run", "anon", "--scale", "1/16", "--kernel", "6.1-classic", "--group", group];
     let rows = ["--rows", "a: memory", "--format", "csv", "--kernel-log", log.to_str().unwrap()];
-    let text = report(&[&arguments[..], &rows[..]].concat());
+    let series = folder.path().join("s.csv");
+    let over_time = ["--series", series.to_str().unwrap()];
+    let text = report(&[&arguments[..], &rows[..], &over_time[..]].concat());
     let value = |name: &str| {
         let row = text.lines().find(|line| line.contains(&format!("a: {name},"))).unwrap_or_else(|| panic!("{text}"));
         row.split(',').nth(5).unwrap().parse::<f64>().unwrap()
     };
     assert!((15.0..=16.0).contains(&value("memory.peak")), "{text}");
     assert!((31.0..=32.0).contains(&value("memory.memsw.max_usage_in_bytes")), "{text}");
-    assert!(value("memory.memsw.usage_in_bytes") <= 32.0 && text.contains("a: memory.memsw.failcnt"), "{text}");
+    assert!(value("memory.memsw.usage_in_bytes") <= 32.0 && value("memory.memsw.failcnt") > 0.0, "{text}");
+    assert!(value("memory.failcnt") > 0.0, "the group swaps before the sum is full: {text}");
+    let csv = fs::read_to_string(series).unwrap();
+    let largest = |name: &str| {
+        let lines = csv.lines().filter(|line| line.contains(&format!(",a: {name},")));
+        lines
+            .map(|line| line.split(',').nth(4).unwrap().parse::<u64>().unwrap())
+            .max()
+            .unwrap_or_else(|| panic!("no {name}"))
+    };
+    // Pages: the limit is 32 MiB at this scale.
+    let [swap, both] = ["memory.swap.current", "memory.memsw.usage_in_bytes"].map(largest);
+    assert!(swap > 0 && (4096..=8192).contains(&both), "{swap} {both}");
+    assert!(largest("memory.failcnt") > 0 && largest("memory.memsw.failcnt") > 0, "{csv}");
     let log = fs::read_to_string(log).unwrap();
     assert!(log.contains("memory+swap: usage 32768kB, limit 32768kB, failcnt "), "{log}");
     let told = refused(&["run", "randread", "--group", "a:max_mib=8,memsw_mib=4"]);

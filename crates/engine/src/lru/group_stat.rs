@@ -9,7 +9,8 @@ use machine::{Machine, PAGE_BYTES};
 impl<M: Machine> Lru<M> {
     /// Returns the counters of a group. `memory.current`, `memory.peak`, `memory.swap.current`, `memory.memsw.*` and the
     /// gauges and events of `memory.stat` include the group's descendants. Only groups of
-    /// version 1 with limits of memory and swap together have `memory.memsw.*`. `memory.events.high` and the like count
+    /// version 1 with limits of memory and swap together have `memory.memsw.*`, and only groups of version 1 have
+    /// `memory.failcnt`, which is `memory.events.max`. `memory.events.high` and the like count
     /// only the group's own events. Gauges count pages. The result is empty if memory has no groups.
     #[must_use]
     #[doc(alias = "memory.stat")]
@@ -55,6 +56,9 @@ impl<M: Machine> Lru<M> {
         let Some(groups) = &self.groups else { return stat };
         if groups.version().counts_memsw() {
             stat.insert("memory.memsw.failcnt".into(), groups.memsw_failures(group));
+        }
+        if groups.version().is_v1() {
+            stat.insert("memory.failcnt".into(), groups.events(group, GroupEvent::Max));
         }
         for event in GroupEvent::ALL {
             stat.insert(format!("memory.events.{}", event.name()), groups.events(group, event));

@@ -2,6 +2,7 @@
 //! record is made by a task that runs beside the workload.
 
 use crate::job::Outcome;
+use engine::memory::GroupVersion;
 use engine::stat::Vmstat;
 use figures::series::{Every, Recorder, Series};
 use figures::{generations, memory_map, series};
@@ -91,7 +92,8 @@ fn recorded_series<S: System>(system: &S, every: Every, more: Option<MoreValues>
         }
         for group in groups {
             let stat = system.group_stat(group).ok().flatten().unwrap_or_default();
-            series::add_group(&mut values, group, &stat);
+            // Groups of a real kernel are of version 2.
+            series::add_group(&mut values, group, &stat, GroupVersion::V2);
         }
         values
     };

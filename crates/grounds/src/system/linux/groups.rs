@@ -9,7 +9,7 @@ use super::pressure;
 use crate::groups::{self, Counts, MeasuredPart};
 use crate::real_time::RECORDER;
 use catalogue::group::{Group, MAIN};
-use engine::memory::Limit;
+use engine::memory::{GroupVersion, Limit};
 use engine::stat::Vmstat;
 use figures::counters::named;
 use figures::figure::Row;
@@ -213,7 +213,7 @@ impl Groups {
     pub fn rows(&self) -> Vec<Row> {
         let figures = self.measured.lock().unwrap_or_else(PoisonError::into_inner).of(self.figures());
         let sections = self.sections.iter().zip(figures);
-        sections.flat_map(|(group, (stat, pressure))| groups::rows(group, &stat, &pressure)).collect()
+        sections.flat_map(|(group, (stat, pressure))| groups::rows(group, GroupVersion::V2, &stat, &pressure)).collect()
     }
 
     /// Returns the counters of a group, as [`workloads::system::System::group_stat`] says.
