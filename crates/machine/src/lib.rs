@@ -165,6 +165,16 @@ pub trait Machine: Observe + Sized + 'static {
     /// May be called in any context, also in interrupts and under locks.
     fn wake(&self, queue: &Self::WaitQueue);
 
+    /// Wakes every task that sleeps at `queue`, as [`Machine::wake`] does, because the state of the page in `frame` has
+    /// changed. Pages share queues: a machine in which not only tasks wait, but also futures, can leave those alone that
+    /// wait for another page. The default implementation calls [`Machine::wake`].
+    ///
+    /// May be called in any context, also in interrupts and under locks.
+    #[inline]
+    fn wake_for(&self, queue: &Self::WaitQueue, _frame: FrameNumber) {
+        self.wake(queue);
+    }
+
     /// Wakes at least the task that has slept longest at `queue` and was not woken yet. The engine calls it when only
     /// one task can use a resource that has become free. A task that took its ticket before this call, and calls
     /// [`Machine::sleep`] after it, does not sleep. The default implementation wakes all tasks.

@@ -6,6 +6,7 @@
 //! anonymous copy. *Locks*: the page lock, then `page_table`. *Description*: mechanisms/reclaim, 9, 13; see
 //! [`crate::anonymous::reverse_map`].
 
+use super::readahead::Patience;
 use super::{Access, Error};
 use crate::anonymous::{Entry, FileMapping, MapMode, Region, Sharing};
 use crate::lru::Insert;
@@ -320,7 +321,7 @@ impl<M: Machine> Access<M> {
                 self.with_map_state(mapped, |state| {
                     state.map_misses = state.map_misses.saturating_sub(1);
                     if descriptor.test_clear(Flags::READAHEAD) {
-                        self.async_readahead(task, file, state, index);
+                        self.async_readahead(task, file, state, index, Patience::Waits);
                     }
                 });
             }

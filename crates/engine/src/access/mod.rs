@@ -1,6 +1,6 @@
 //! Access: the operations of a task on memory and files.
 //!
-//! *Flow*: [`read`] and [`readahead`] read a file, [mod@write] writes it, [`length`] truncates it, [`dirty_throttle`]
+//! *Flow*: [`read`] and [`readahead`] read a file, [`at_once`] does so for callers that must not sleep, [mod@write] writes it, [`length`] truncates it, [`dirty_throttle`]
 //! slows its writers down. [`fault`] handles page faults in a region, [`map_file`] faults in mapped files.
 //! [`khugepaged`] makes huge pages of small ones. [mod@send] holds data that leaves by the network. *Called by* the
 //! tasks that the simulator or the library runs. *Locks*: page locks, one at a time; `page_table` inside.
@@ -8,6 +8,7 @@
 //!
 //! Next: nothing; this is the last module, where each access to a page begins and ends.
 
+pub mod at_once;
 pub mod choices;
 pub mod direct_io;
 pub mod dirty_throttle;
@@ -29,6 +30,7 @@ pub mod unmap;
 mod vmstat;
 pub mod write;
 
+pub use at_once::{AtOnce, Tries};
 pub use choices::Choices;
 pub use error::Error;
 pub use kernel_tasks::KernelTask;

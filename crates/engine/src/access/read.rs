@@ -1,11 +1,12 @@
 //! Buffered reads.
 
+use super::readahead::Patience;
 use super::{Access, Error, ReadState};
 use crate::bio::Bio;
-use crate::memory::{Flags, Gfp};
+use crate::memory::Flags;
 use crate::page_cache::File;
 use crate::task::Task;
-use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES, Step};
+use machine::{FrameNumber, Func, Machine, Order, PAGE_BYTES, Step};
 
 impl<M: Machine> Access<M> {
     /// Reads from a file at a byte offset. Returns the number of bytes read, which is smaller than the length of
@@ -88,7 +89,7 @@ impl<M: Machine> Access<M> {
                     self.read_single(task, file, page)?;
                     has_read_alone = true;
                 } else {
-                    has_read_alone = self.sync_readahead(task, file, state, page, wanted_pages) == 1;
+                    has_read_alone = self.sync_readahead(task, file, state, page, wanted_pages, Patience::Waits) == 1;
                 }
                 has_read_ahead = true;
                 continue;
@@ -97,7 +98,7 @@ impl<M: Machine> Access<M> {
                 && !descriptor.is(Flags::WRITEBACK)
                 && descriptor.test_clear(Flags::READAHEAD)
             {
-                self.async_readahead(task, file, state, page);
+                self.async_readahead(task, file, state, page, Patience::Waits);
             }
             if !descriptor.is(Flags::UPTODATE) {
                 // The task that reads the page in may need the latch, so the latch is released during the wait.
@@ -125,19 +126,30 @@ impl<M: Machine> Access<M> {
     /// Reads a single page, after readahead found no memory for the page, or its read failed.
     pub(super) fn read_single(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(), Error> {
         self.prepare_node(task, file, page)?;
-        let frame = self.allocate(task, Gfp::USER_MOVABLE, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
-        if let Ok(shadow) = self.page_cache().add_to_page_cache(file, page, frame) {
-            self.lru().note_reader(frame, task);
-            self.lru().add_read(frame, shadow, task.maps_page_of_file());
-            self.fill_locked_page(file, frame);
-        }
+        let gfp = Patience::Waits.gfp();
+        let frame = self.allocate(task, gfp, Order::ZERO).map_err(|cause| self.out_of_memory(cause))?;
+        self.read_into(task, file, page, frame, Patience::Waits);
         self.lru().put(frame);
         Ok(())
     }
 
+    /// Puts a fresh frame into a file as page `page`, and starts to read the page into it. Does nothing if the page is in
+    /// memory meanwhile. The caller has a reference to the frame, and keeps it.
+    pub(super) fn read_into(&self, task: &mut Task, file: &File<M>, page: u32, frame: FrameNumber, patience: Patience) {
+        if let Ok(shadow) = self.page_cache().add_to_page_cache(file, page, frame) {
+            self.lru().note_reader(frame, task);
+            self.lru().add_read(frame, shadow, task.maps_page_of_file());
+            self.start_read_of_locked(file, frame, patience);
+        }
+    }
+
     /// Starts to read a locked folio of a file.
     pub(super) fn fill_locked_page(&self, file: &File<M>, head: FrameNumber) {
-        let mut bio = Bio::new(file.device, Operation::Read, true);
+        self.start_read_of_locked(file, head, Patience::Waits);
+    }
+
+    fn start_read_of_locked(&self, file: &File<M>, head: FrameNumber, patience: Patience) {
+        let mut bio = patience.bio(file.device);
         self.start_filling(file, head, &mut bio);
         bio.submit(self);
     }
@@ -169,12 +181,17 @@ impl<M: Machine> Access<M> {
     /// Removes a page whose read has failed from its file, so that the next reader tries again.
     pub(super) fn drop_failed_page(&self, file: &File<M>, frame: FrameNumber) {
         self.page_cache().lock_page(frame);
+        self.drop_failed_locked(file, frame);
+        self.page_cache().unlock_page(frame);
+        self.lru().put(frame);
+    }
+
+    /// Removes a page from its file if it is not valid. The caller has the page's lock.
+    pub(super) fn drop_failed_locked(&self, file: &File<M>, frame: FrameNumber) {
         let descriptor = &self.frames[frame];
         if descriptor.owner() == crate::memory::Owner::File(file.id) && !descriptor.is(Flags::UPTODATE) {
             self.writeback().cancel_dirty(file, frame);
             self.page_cache().delete_from_page_cache(file, frame);
         }
-        self.page_cache().unlock_page(frame);
-        self.lru().put(frame);
     }
 }

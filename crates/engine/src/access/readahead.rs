@@ -13,7 +13,7 @@ pub use crate::page_cache::read_state::{ReadPattern, ReadState};
 use crate::slab::index_nodes::NODE_PAGES;
 use crate::stat::Gauge;
 use crate::task::Task;
-use machine::{FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
+use machine::{DeviceId, FrameNumber, Func, Machine, Operation, Order, PAGE_BYTES};
 use std::ops::Range;
 
 /// Faults on a mapping that miss the page cache raise a counter, and faults that hit it lower the counter. While the
@@ -29,6 +29,31 @@ const WINDOWS_IN_MEMORY: u64 = 16;
 enum For {
     Now,
     Later,
+}
+
+/// Says whether the caller of a read may sleep until memory and a place in the device's queue are free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// The caller may sleep.
+    Waits,
+    /// The caller is a future, which must not sleep: without memory, less is read or nothing. The machine holds the
+    /// request back while the device's queue is full.
+    AtOnce,
+}
+
+impl Patience {
+    /// Returns an empty request for reads of the pages of a file on `device`.
+    pub(super) fn bio(self, device: DeviceId) -> Bio {
+        Bio::new(device, Operation::Read, self == Self::Waits)
+    }
+
+    /// Returns the flags with which the page of a single read is requested.
+    pub(super) const fn gfp(self) -> Gfp {
+        match self {
+            Self::Waits => Gfp::USER_MOVABLE,
+            Self::AtOnce => Gfp::AT_ONCE,
+        }
+    }
 }
 
 fn window_of(pages: std::ops::Range<u32>) -> ReadState {
@@ -53,13 +78,13 @@ impl<M: Machine> Access<M> {
     /// other tasks use. Stops early when memory is short. This function may sleep.
     #[doc(alias = "force_page_cache_readahead")]
     pub fn prefetch(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
-        self.read_window(task, file, &self.readable_window(pages), For::Later);
+        self.read_window(task, file, &self.readable_window(pages), For::Later, Patience::Waits);
     }
 
     /// Starts to read the missing pages of a range, as [`Access::prefetch`] does. Here the pages count as read for use
     /// now and not as read ahead, because the caller needs them as soon as they are in memory.
     pub fn start_read(&self, task: &mut Task, file: &File<M>, pages: std::ops::Range<u32>) {
-        self.read_window(task, file, &self.readable_window(pages), For::Now);
+        self.read_window(task, file, &self.readable_window(pages), For::Now, Patience::Waits);
     }
 
     /// Returns the part of a range of pages that one call reads. A range that is no longer than the largest window of a
@@ -84,6 +109,7 @@ impl<M: Machine> Access<M> {
         state: &mut ReadState,
         page: u32,
         wanted_pages: u32,
+        patience: Patience,
     ) -> u32 {
         let _span = self.machine.span(Func::SyncReadahead);
         let follows = |(previous, _)| page == previous || page == previous + 1;
@@ -103,15 +129,15 @@ impl<M: Machine> Access<M> {
             };
             *state =
                 ReadState { start: page, pages: size.max(1), async_pages: size.saturating_sub(wanted_pages), ..*state };
-            self.read_window(task, file, state, For::Later)
+            self.read_window(task, file, state, For::Later, patience)
         } else if let Some(pages) = self.window_by_history(file, page, wanted_pages, max).filter(|_| !is_random) {
             *state = ReadState { start: page, pages, async_pages: 1, ..*state };
-            self.read_window(task, file, state, For::Later)
+            self.read_window(task, file, state, For::Later, patience)
         } else {
             // A request may be longer than memory. If all of it were read here, its first pages would be evicted before
             // they are used, and the next miss would read the rest of the request once more.
             let pages = wanted_pages.min(self.window_max(ReadPattern::Sequential));
-            self.read_window(task, file, &window_of(page..page.saturating_add(pages)), For::Now)
+            self.read_window(task, file, &window_of(page..page.saturating_add(pages)), For::Now, patience)
         }
     }
 
@@ -131,14 +157,21 @@ impl<M: Machine> Access<M> {
     }
 
     /// Starts the next readahead window, because the reader has reached the marked page of the present one.
-    pub(super) fn async_readahead(&self, task: &mut Task, file: &File<M>, state: &mut ReadState, page: u32) {
+    pub(super) fn async_readahead(
+        &self,
+        task: &mut Task,
+        file: &File<M>,
+        state: &mut ReadState,
+        page: u32,
+        patience: Patience,
+    ) {
         let _span = self.machine.span(Func::AsyncReadahead);
         let is_next = page == state.start + state.pages - state.async_pages.min(state.pages);
         let start = if is_next { state.start + state.pages } else { page + 1 };
         let max = self.window_max(state.pattern);
         let pages = if state.pages < max / 16 { state.pages * 4 } else { state.pages * 2 }.clamp(1, max);
         *state = ReadState { start, pages, async_pages: pages, ..*state };
-        self.read_window(task, file, state, For::Later);
+        self.read_window(task, file, state, For::Later, patience);
     }
 
     /// Reads a missing page of a mapping and the pages that are likely to be touched next.
@@ -151,7 +184,7 @@ impl<M: Machine> Access<M> {
             ReadPattern::Random => return,
             ReadPattern::Normal if !follows => {}
             ReadPattern::Normal | ReadPattern::Sequential => {
-                self.sync_readahead(task, file, state, page, 1);
+                self.sync_readahead(task, file, state, page, 1, Patience::Waits);
                 return;
             }
         }
@@ -166,20 +199,24 @@ impl<M: Machine> Access<M> {
             MapReadahead::Around => pages / 4,
         };
         *state = ReadState { start: page.saturating_sub(pages / 2), pages, async_pages, ..*state };
-        self.read_window(task, file, state, For::Later);
+        self.read_window(task, file, state, For::Later, Patience::Waits);
     }
 
     /// Starts to read the pages of a window that are not in memory. Returns the number of pages being read.
-    fn read_window(&self, task: &mut Task, file: &File<M>, window: &ReadState, wanted: For) -> u32 {
+    fn read_window(&self, task: &mut Task, file: &File<M>, window: &ReadState, wanted: For, patience: Patience) -> u32 {
         let mut reads = 0;
         let end = (file.length().div_ceil(PAGE_BYTES as u64) as u32).min(window.start.saturating_add(window.pages));
         let mark = window.start + window.pages - window.async_pages;
-        let mut bio = Bio::new(file.device, Operation::Read, true);
+        let mut bio = patience.bio(file.device);
         for page in window.start..end {
             if file.index.get(page).is_some() {
                 continue;
             }
-            let Some(frame) = self.allocate_ahead(task, file, page, end) else { break };
+            let allocated = match patience {
+                Patience::Waits => self.allocate_ahead(task, file, page, end),
+                Patience::AtOnce => self.allocate_at_once(task, file, page),
+            };
+            let Some(frame) = allocated else { break };
             let Ok(shadow) = self.page_cache().add_to_page_cache(file, page, frame) else {
                 self.lru().put(frame);
                 continue;

@@ -89,6 +89,11 @@ impl Gfp {
     /// The flags of a request for a large folio for readahead. The request does not reclaim.
     pub const FOLIO_AHEAD: Self = Self { wait: false, ..Self::READAHEAD };
 
+    /// The flags of a request for a page of a file that must not wait, because a future asks for it (`GFP_NOWAIT`). The
+    /// request takes a page above the min mark or none, and wakes kswapd below the low mark.
+    #[doc(alias = "GFP_NOWAIT")]
+    pub const AT_ONCE: Self = Self { wait: false, no_reserve: true, ..Self::READAHEAD };
+
     /// The flags of a request for a page that is to be read back from swap.
     pub const SWAP_IN: Self = Self { swap_in: true, ..Self::USER_MOVABLE };
 

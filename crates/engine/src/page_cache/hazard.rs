@@ -239,7 +239,7 @@ impl<M: Machine> PageCache<M> {
 
     /// Wakes the tasks that wait until readers release a page, after a reader has released it.
     pub(crate) fn wake_hazard_waiters(&self, frame: FrameNumber) {
-        self.machine.wake(self.page_queue(frame));
+        self.machine.wake_for(self.page_queue(frame), frame);
     }
 
     /// Returns whether a page belongs to a file and may be held by hazard pointers.

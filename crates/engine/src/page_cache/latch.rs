@@ -134,7 +134,7 @@ impl<M: Machine> PageCache<M> {
         };
         if is_next {
             next.store(NOBODY, SeqCst);
-            self.machine.wake(self.page_queue(frame));
+            self.machine.wake_for(self.page_queue(frame), frame);
         }
         is_latched
     }
@@ -222,7 +222,7 @@ impl<M: Machine> PageCache<M> {
 
     #[cold]
     fn wake_latch_waiters(&self, frame: FrameNumber) {
-        self.machine.wake(self.page_queue(frame));
+        self.machine.wake_for(self.page_queue(frame), frame);
     }
 
     /// Looks up a page of a file, and takes a reference to it and its shared latch for the caller. Returns the page's

@@ -18,8 +18,13 @@ const fn queue_of(frame: FrameNumber) -> usize {
 
 impl<M: Machine> PageCache<M> {
     /// Returns the queue in which tasks wait for a page. Several pages share a queue.
-    pub(crate) fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
+    pub fn page_queue(&self, frame: FrameNumber) -> &M::WaitQueue {
         &self.page_queues[queue_of(frame)]
+    }
+
+    /// Returns all queues in which tasks wait for pages.
+    pub fn page_queues(&self) -> &[M::WaitQueue] {
+        &self.page_queues
     }
 
     /// Returns the claim in a page's wait queue: the frame number of the page whose latch a task has claimed, which may
@@ -41,7 +46,7 @@ impl<M: Machine> PageCache<M> {
     pub fn unlock_page(&self, frame: FrameNumber) {
         debug_assert!(self.frames[frame].is(Flags::LOCKED), "{frame} unlocked twice");
         self.frames[frame].clear(Flags::LOCKED);
-        self.machine.wake(self.page_queue(frame));
+        self.machine.wake_for(self.page_queue(frame), frame);
     }
 
     /// Waits until a page is no longer under writeback. The caller holds a reference to the page. The calling task may

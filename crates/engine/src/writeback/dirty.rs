@@ -131,7 +131,7 @@ impl<M: Machine> Writeback<M> {
         }
         let was = descriptor.test_clear(Flags::WRITEBACK);
         assert!(was, "{frame} ended a writeback that never started: {descriptor:?}");
-        self.machine.wake(self.page_cache().page_queue(frame));
+        self.machine.wake_for(self.page_cache().page_queue(frame), frame);
         if let Some(file) = file {
             self.wake_dirty_waiter(self.backing(file.backing));
         }
