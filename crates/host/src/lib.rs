@@ -6,6 +6,7 @@
 //!
 //! * [`Memory::open`] and [`Memory::create`] return a [`File`]: [`File::read_at`], [`File::write_at`],
 //!   [`File::sync_data`], and access to pages in place by [`File::page`] and [`File::page_mut`];
+//! * [`File::page_async`], [`File::read_at_async`] and others are for async programs, with any executor;
 //! * [`Memory::anonymous`] returns a [`Region`], which may be larger than the memory, with a swap file behind it;
 //! * [`Memory::group`] returns a [`Group`] of files and regions with limits and protection, like a control group;
 //! * [`Memory::vmstat`] returns counters under the names that they have in the Linux kernel.
@@ -39,6 +40,7 @@ mod builder;
 mod contiguous;
 mod error;
 mod file;
+mod futures;
 mod group;
 mod kernel;
 mod log;
@@ -51,6 +53,7 @@ mod receiver;
 mod region;
 mod shared;
 mod size;
+mod work;
 mod wrap;
 
 /// Compiles the code in README.md as a test.
@@ -64,7 +67,7 @@ pub use builder::Builder;
 pub use contiguous::Contiguous;
 pub use engine::lru::policy::multigen::command::CommandError as LruGenError;
 pub use error::{Error, ErrorKind};
-pub use file::{Advice, File, FileStream, OpenOptions, PageVersion};
+pub use file::{Advice, ChangeFuture, File, FileStream, OpenOptions, PageFuture, PageVersion, ReadFuture};
 pub use group::{Group, GroupError};
 pub use log::Log;
 pub use machine::{Notice, SwapFileError};

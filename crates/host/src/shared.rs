@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::file::table::Table;
+use crate::futures::Futures;
 use crate::group::table::{Groups, Node};
 use crate::machine::task::AbortOnPanic;
 use crate::machine::{Host, InUse, TaskId, use_huge_pages};
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     /// file.
     _swap: Option<InUse>,
     pub wrap: Wrap,
+    /// The state that futures of this memory share.
+    pub futures: Futures,
     is_shut_down: AtomicBool,
     /// Errors that could not be reported to a caller, for example of a file whose last handle was dropped.
     pub late_errors: Mutex<Vec<Error>>,
@@ -105,6 +108,7 @@ impl Shared {
             balloon: Mutex::default(),
             _swap: parts.swap,
             wrap: parts.wrap,
+            futures: Futures::default(),
             is_shut_down: AtomicBool::new(false),
             late_errors: Mutex::default(),
         };
@@ -154,6 +158,28 @@ impl Shared {
                 Some(groups) => groups.call_in(&self.engine, group, task, call),
                 None => call(&self.engine, task),
             }
+        })
+    }
+
+    /// Calls `call` as [`Self::with_task`] does, for a caller that must not sleep. If `call` charges pages above a `high`
+    /// limit, the task does not make up for them.
+    pub fn with_task_at_once<R>(
+        &self,
+        group: Option<&Arc<Node>>,
+        call: impl FnOnce(&Engine<Host>, &mut Task) -> R,
+    ) -> R {
+        TASKS.with_borrow_mut(|tasks| {
+            if tasks.0[0].0 != self.number {
+                tasks.turn_to(self.number);
+            }
+            let _call = self.engine.machine().enter_call();
+            let task = &mut tasks.0[0].1;
+            let Some(groups) = &self.groups else { return call(&self.engine, task) };
+            // What the thread owes from an earlier call is left to its next call that may sleep.
+            let owed = std::mem::take(&mut task.over_high_pages);
+            let result = groups.call_in(&self.engine, group, task, call);
+            task.over_high_pages = owed;
+            result
         })
     }
 
@@ -256,6 +282,7 @@ impl Shared {
         if self.is_shut_down.swap(true, Ordering::AcqRel) {
             return Vec::new();
         }
+        self.wake_futures();
         let files = self.files.all();
         let mut errors: Vec<Error> = files.iter().filter_map(|file| file.write_back(self)).collect();
         // The application may have dropped all its handles of a file meanwhile. The `Arc` here is then the last one,
@@ -265,6 +292,12 @@ impl Shared {
         self.engine.access().release_waiters();
         errors.append(&mut self.late_errors.lock());
         errors
+    }
+
+    /// Wakes all futures that wait for a page, so that they find that the memory was shut down.
+    fn wake_futures(&self) {
+        let host = self.engine.machine();
+        self.engine.access().page_queues().iter().for_each(|queue| host.wake_everybody(queue));
     }
 
     /// Ends the engine's tasks.

@@ -2,24 +2,32 @@
 //!
 //! [`OpenOptions`] opens a file, once for all its handles (`open_file`, found by `table`); a [`File`] is one of these
 //! handles. The operations of a handle are in `read`, `write`, `pages`, `ranges`, `sync` and `handle`; `stream` has the
-//! traits of the standard library. In `rounds`, threads that sync a file at the same time share a commit.
+//! traits of the standard library. In `rounds`, threads that sync a file at the same time share a commit. `page_future`,
+//! `read_future` and `change_future` are the operations for async programs; `pinning` is what the first two share.
 
+mod change_future;
 mod handle;
 mod log_order;
 mod open_file;
 mod options;
+mod page_future;
 mod pages;
+mod pinning;
 mod ranges;
 mod read;
+mod read_future;
 mod rounds;
 mod stream;
 mod sync;
 pub(crate) mod table;
 mod write;
 
+pub use change_future::ChangeFuture;
 pub(crate) use open_file::OpenFile;
 pub use options::OpenOptions;
+pub use page_future::PageFuture;
 pub use pages::PageVersion;
+pub use read_future::ReadFuture;
 pub use stream::FileStream;
 
 use crate::error::Error;
@@ -94,6 +102,11 @@ impl File {
     /// group.
     fn with_task<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
         self.shared.with_task(self.opened().group.as_ref(), call)
+    }
+
+    /// Calls `call` as [`File::with_task`] does, for a caller that must not sleep.
+    fn with_task_at_once<R>(&self, call: impl FnOnce(&Engine<Host>, &mut Task) -> R) -> R {
+        self.shared.with_task_at_once(self.opened().group.as_ref(), call)
     }
 
     /// Returns the length of the file, bytes.

@@ -24,7 +24,7 @@ thread_local! {
 /// Returns `false` if page `page` of the file `file` is the page that this thread used last. Otherwise stores it as the
 /// page used last, and returns `true`. Repeated reads of one page thus count as one use.
 #[inline]
-fn is_new_use(file: u32, page: u32) -> bool {
+pub(super) fn is_new_use(file: u32, page: u32) -> bool {
     LAST_USED.replace((file, page)) != (file, page)
 }
 
@@ -301,7 +301,7 @@ impl File {
     }
 
     #[inline]
-    fn pages(&self) -> u64 {
+    pub(super) fn pages(&self) -> u64 {
         self.cached().length().div_ceil(PAGE_BYTES as u64)
     }
 
@@ -345,23 +345,28 @@ impl File {
     #[cold]
     fn pin_slowly(&self, page: u32, wanted_pages: u32) -> Result<FrameNumber, Box<Error>> {
         self.shared.check_is_up()?;
-        let pin = |state: &mut ReadState| {
+        self.with_read_state(|state| {
             self.with_task(|engine, task| engine.access().pin_for_read(task, self.cached(), state, page, wanted_pages))
                 .map_err(|error| self.error(error).into())
-        };
+        })
+    }
+
+    /// Calls `read` with the readahead state of this handle, and keeps the state that `read` leaves.
+    #[inline]
+    pub(super) fn with_read_state<R>(&self, read: impl FnOnce(&mut ReadState) -> R) -> R {
         if self.is_random.load(Ordering::Relaxed) {
             let mut state = ReadState::default();
             state.pattern = ReadPattern::Random;
-            return pin(&mut state);
+            return read(&mut state);
         }
         // This read uses a copy of the readahead state, so that other readers of the handle need not wait for the
         // state's lock during the disk request.
         let mut state = self.state.lock().clone();
-        let pinned = pin(&mut state);
+        let result = read(&mut state);
         let mut kept = self.state.lock();
         // If another thread has called `advise` meanwhile, the pattern that it has set stays.
         state.pattern = kept.pattern;
         *kept = state;
-        pinned
+        result
     }
 }

@@ -33,6 +33,11 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Returns the serial number of the group in the process. No other group ever gets this number.
+    pub(crate) const fn serial(&self) -> u64 {
+        self.serial
+    }
+
     pub(super) fn is_removed(&self) -> bool {
         self.is_removed.load(Ordering::Acquire)
     }

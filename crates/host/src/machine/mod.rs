@@ -1,9 +1,9 @@
 //! The machine: threads, memory and files of this process under the engine.
 //!
 //! [`Host`] implements [`machine::Machine`]. [`arena`] is the machine's memory. `lock`, `per_cpu` and `wait` are
-//! objects that threads wait for; `hazard` lets threads read without waiting. [`task`] starts and ends the engine's
-//! tasks. [`disk`] carries out requests. [`swap_file`] makes the file for anonymous pages. A [`Notice`] is something
-//! that the system did not grant.
+//! objects that threads wait for; `wakers` wakes futures; `hazard` lets threads read without waiting. [`task`] starts
+//! and ends the engine's tasks. [`disk`] carries out requests. [`swap_file`] makes the file for anonymous pages. A
+//! [`Notice`] is something that the system did not grant.
 //!
 //! A user makes a [`Host`], adds devices, makes an engine from a clone of the host, attaches the engine, and spawns its
 //! tasks. At the end the user kills and joins the tasks, and drops the engine. Clones of a host are the same machine.
@@ -29,6 +29,7 @@ pub mod swap_file;
 mod sys;
 pub mod task;
 mod wait;
+mod wakers;
 
 use arena::FirstFrame;
 pub use arena::{Arena, Backing, collapse_to_huge_pages, use_huge_pages};
@@ -60,6 +61,9 @@ use std::sync::Arc;
 use std::time::Instant;
 pub(crate) use sys::{open_at_once, status_flags, try_lock_file, try_share_file};
 use task::Tasks;
+pub(crate) use task::start_thread;
+use wakers::Wakers;
+pub(crate) use wakers::call as call_waker;
 
 /// The machine under the engine, made of threads, memory and files of this process. A clone is a handle of the same
 /// machine.
@@ -79,6 +83,7 @@ struct Shared {
     disks: Disks,
     arena: Arc<Arena>,
     pressure: ThreadPressure,
+    wakers: Wakers,
 }
 
 impl Host {
@@ -118,7 +123,8 @@ impl Host {
         }
         let began = Instant::now();
         let pressure = ThreadPressure::new(began);
-        let shared = Shared { began, shards: config.shards, notices, tasks, disks, arena, pressure };
+        let wakers = Wakers::default();
+        let shared = Shared { began, shards: config.shards, notices, tasks, disks, arena, pressure, wakers };
         Ok(Self { shared: Arc::new(shared), hazards, first_frame })
     }
 
@@ -255,6 +261,23 @@ impl Host {
         self.shared.disks.wait_until_idle();
     }
 
+    /// Starts the thread that calls the wakers of futures, unless it runs already. A future calls this before it
+    /// registers at a wait queue ([`WaitQueue::register`]).
+    ///
+    /// # Errors
+    /// When the system grants no thread.
+    #[inline]
+    pub(crate) fn start_wakers(&self) -> io::Result<()> {
+        self.shared.wakers.start()
+    }
+
+    /// Wakes all that wait at `queue`: threads, and futures for any page.
+    pub(crate) fn wake_everybody(&self, queue: &WaitQueue) {
+        if queue.count_wake() {
+            self.shared.wakers.call(queue.wake_all(None));
+        }
+    }
+
     // ---- tasks ----
 
     /// Starts a task: a thread that [`Host::kill`] can end. If the system grants it, the thread gets short time slices.
@@ -372,7 +395,16 @@ impl Machine for Host {
 
     #[inline]
     fn wake(&self, queue: &WaitQueue) {
-        queue.wake();
+        if queue.count_wake() {
+            self.shared.wakers.call(queue.wake_all(None));
+        }
+    }
+
+    #[inline]
+    fn wake_for(&self, queue: &WaitQueue, frame: FrameNumber) {
+        if queue.count_wake() {
+            self.shared.wakers.call(queue.wake_all(Some(frame.0)));
+        }
     }
 
     #[inline]

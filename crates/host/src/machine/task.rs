@@ -90,7 +90,7 @@ impl Drop for AbortOnPanic {
 ///
 /// # Errors
 /// When the system grants no thread.
-pub(super) fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+pub(crate) fn start_thread(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     let (runs, is_running) = mpsc::sync_channel(1);
     let handle = thread::Builder::new().name(name).spawn(move || {
         let _ = runs.send(());

@@ -13,6 +13,12 @@
 //! A woken sleeper is marked on the list and not counted any more. The next wake then goes to another sleeper, or costs
 //! as little as a wake without sleepers. The mark is cleared if the sleeper checks again and continues to sleep.
 //!
+//! A future waits by its [`Waker`], which it puts on a second list of the queue ([`WaitQueue::register`]), with the number
+//! of the page for which it waits. The protocol is that of a sleeper. A wake for one page
+//! ([`machine::Machine::wake_for`]) takes only the wakers of this page off the list, because a queue serves many pages,
+//! and a wake of all of them would cost more than the reads. A waker that was taken off the list is woken once, by a
+//! thread that may run code of the application ([`super::wakers`]).
+//!
 //! A waker unparks sleepers only after it has released the list's lock. Otherwise a woken thread might run in the
 //! waker's place, and other wakers would wait for the lock.
 
@@ -22,6 +28,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::Waker;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -30,11 +37,31 @@ use std::time::{Duration, Instant};
 pub struct WaitQueue {
     /// Number of wakes so far.
     wakes: AtomicU64,
-    /// Number of sleepers on the list that have not been woken.
+    /// Number of sleepers on the list that have not been woken, and of wakers.
     asleep: AtomicU32,
     /// Sleepers in order of arrival.
     sleepers: Mutex<VecDeque<Sleeper>>,
+    /// The wakers of futures.
+    registered: Mutex<Registered>,
 }
+
+/// The wakers that wait at one queue.
+#[derive(Debug, Default)]
+struct Registered {
+    /// Number of the last registration.
+    last: u64,
+    waiting: Vec<Registration>,
+}
+
+#[derive(Debug)]
+struct Registration {
+    number: u64,
+    key: u32,
+    waker: Waker,
+}
+
+/// The wakers that one wake takes off a queue's list, and that must be called.
+pub(super) type TakenWakers = SmallVec<[Waker; 4]>;
 
 #[derive(Debug)]
 struct Sleeper {
@@ -48,16 +75,66 @@ type Woken = SmallVec<[Thread; 4]>;
 
 impl WaitQueue {
     #[inline]
-    pub(super) fn ticket(&self) -> Ticket {
+    pub(crate) fn ticket(&self) -> Ticket {
         Ticket(self.wakes.load(Ordering::SeqCst))
     }
 
+    /// Wakes all sleepers of a queue at which no futures wait.
     #[inline]
     pub(super) fn wake(&self) {
-        self.wakes.fetch_add(1, Ordering::SeqCst);
-        if self.asleep.load(Ordering::SeqCst) > 0 {
+        if self.count_wake() {
             self.wake_up_to(usize::MAX);
         }
+    }
+
+    /// Counts a wake. Returns `true` if there is somebody to be woken, which the caller has to do by
+    /// [`WaitQueue::wake_all`].
+    #[inline]
+    pub(super) fn count_wake(&self) -> bool {
+        self.wakes.fetch_add(1, Ordering::SeqCst);
+        self.asleep.load(Ordering::SeqCst) > 0
+    }
+
+    /// Wakes all sleepers. Takes the wakers with the key `key` off the list, or all wakers if `key` is `None`, and returns
+    /// them.
+    #[cold]
+    pub(super) fn wake_all(&self, key: Option<u32>) -> TakenWakers {
+        self.wake_up_to(usize::MAX);
+        let mut registered = self.registered.lock();
+        let is_meant = |registration: &mut Registration| key.is_none_or(|key| registration.key == key);
+        let taken: TakenWakers = registered.waiting.extract_if(.., is_meant).map(|taken| taken.waker).collect();
+        self.asleep.fetch_sub(taken.len() as u32, Ordering::SeqCst);
+        taken
+    }
+
+    /// Registers a waker, which the next wake for `key` or for all keys takes off the list. Returns the number of the
+    /// registration, for [`WaitQueue::deregister`]. Returns `None`, and registers nothing, if the queue was woken since
+    /// `ticket` was taken; the caller then checks again what it waits for.
+    pub(crate) fn register(&self, ticket: Ticket, key: u32, waker: &Waker) -> Option<u64> {
+        // The waker is cloned, and dropped below, without the lock, because both run code of the application.
+        let waker = waker.clone();
+        let mut registered = self.registered.lock();
+        registered.last += 1;
+        let number = registered.last;
+        registered.waiting.push(Registration { number, key, waker });
+        self.asleep.fetch_add(1, Ordering::SeqCst);
+        let is_woken = self.ticket() != ticket;
+        let unneeded = if is_woken { self.remove(&mut registered, number) } else { None };
+        drop(registered);
+        drop(unneeded);
+        (!is_woken).then_some(number)
+    }
+
+    /// Removes the registration `number`, if no wake has taken it off the list. The waker is then not called.
+    pub(crate) fn deregister(&self, number: u64) {
+        let removed = self.remove(&mut self.registered.lock(), number);
+        drop(removed);
+    }
+
+    fn remove(&self, registered: &mut Registered, number: u64) -> Option<Registration> {
+        let place = registered.waiting.iter().position(|registration| registration.number == number)?;
+        self.asleep.fetch_sub(1, Ordering::SeqCst);
+        Some(registered.waiting.swap_remove(place))
     }
 
     /// Wakes up to `most` sleepers that were not woken yet. Sleepers that have waited longest are woken first.
@@ -229,6 +306,79 @@ mod tests {
         assert!(list[0].is_woken);
         assert_eq!(queue.asleep.load(Ordering::SeqCst), 0);
         thread::park();
+    }
+
+    /// A waker of the test, which counts its calls.
+    #[derive(Default)]
+    struct Counting(AtomicU32);
+
+    impl std::task::Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_waker_is_taken_once_and_only_by_a_wake_for_its_key() {
+        let queue = WaitQueue::default();
+        let counts = [(); 3].map(|()| Arc::new(Counting::default()));
+        let wakers: Vec<Waker> = counts.iter().map(|count| Waker::from(count.clone())).collect();
+        let ticket = queue.ticket();
+        let numbers: Vec<u64> =
+            (0..3).map(|n| queue.register(ticket, n as u32 / 2, &wakers[n]).expect("nobody woke it")).collect();
+        queue.deregister(numbers[1]);
+        assert!(queue.count_wake());
+        queue.wake_all(Some(7)).into_iter().for_each(Waker::wake);
+        queue.wake_all(Some(0)).into_iter().for_each(Waker::wake);
+        queue.wake_all(Some(0)).into_iter().for_each(Waker::wake);
+        let calls = || counts.each_ref().map(|count| count.0.load(Ordering::SeqCst));
+        assert_eq!((calls(), queue.asleep.load(Ordering::SeqCst)), ([1, 0, 0], 1));
+        assert_eq!(queue.register(ticket, 0, &wakers[0]), None, "it was woken since the ticket was taken");
+        queue.wake_all(None).into_iter().for_each(Waker::wake);
+        queue.deregister(numbers[2]);
+        assert_eq!((calls(), queue.asleep.load(Ordering::SeqCst)), ([1, 0, 1], 0));
+        assert!(!queue.count_wake());
+        drop(wakers);
+        assert!(counts.iter().all(|count| Arc::strong_count(count) == 1), "the queue keeps no waker");
+    }
+
+    /// Three threads wake a queue for the one page, while another thread registers for it again and again, each time with
+    /// the check that a future makes: the number of wakes it has seen. No wake may be lost.
+    #[test]
+    fn no_wake_is_lost_between_a_check_and_a_registration() {
+        const WAKES: u64 = 2000;
+        struct Unparks(Thread);
+        impl std::task::Wake for Unparks {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let (queue, done) = (WaitQueue::default(), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..WAKES {
+                        done.fetch_add(1, Ordering::SeqCst);
+                        if queue.count_wake() {
+                            queue.wake_all(Some(1)).into_iter().for_each(Waker::wake);
+                        }
+                    }
+                });
+            }
+            let waker = Waker::from(Arc::new(Unparks(thread::current())));
+            let mut seen = 0;
+            while seen < 3 * WAKES {
+                let ticket = queue.ticket();
+                let now = done.load(Ordering::SeqCst);
+                if now != seen {
+                    seen = now;
+                } else if let Some(number) = queue.register(ticket, 1, &waker) {
+                    thread::park();
+                    queue.deregister(number);
+                }
+            }
+        });
+        assert_eq!(queue.asleep.load(Ordering::SeqCst), 0);
     }
 
     /// A sleeper takes its ticket and sleeps after a waker has raised the number of wakes, but before this waker checks

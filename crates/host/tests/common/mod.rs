@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod gate;
+pub mod hold;
 pub mod pages;
 
 use highwater::{Builder, Memory};

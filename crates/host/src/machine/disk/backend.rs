@@ -81,6 +81,16 @@ fn first_byte(request: &Request) -> u64 {
     request.block.checked_mul(BLOCK_BYTES as u64).expect("devices have fewer than 2^52 blocks")
 }
 
+/// A place among the requests that a device has in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    None,
+    /// A place in the device's queue.
+    Queue,
+    /// A place in the device's line.
+    Line,
+}
+
 /// A disk request under way: the request, its device, and what is left to be moved.
 #[must_use = "somebody waits for each request"]
 pub struct Transfer {
@@ -100,14 +110,16 @@ pub struct Transfer {
     is_end_checked: bool,
     /// True if each attempt of this write returns only when the data are durable (`RWF_DSYNC`).
     syncs_itself: bool,
-    /// True while the transfer holds a place in the device's queue.
-    has_place: bool,
+    /// The place that the transfer holds.
+    place: Place,
     /// Limit of the number of bytes that the next attempt moves, for tests; `None` for no limit.
     cut: Option<usize>,
     /// The encrypted blocks of a write to an encrypted device, once the first attempt to write has begun; otherwise
     /// empty.
     sealed: Vec<Sealed>,
 }
+
+const _: () = assert!(size_of::<Transfer>() <= 256, "docs/library-async.md says what a waiting read takes");
 
 impl Transfer {
     pub(super) fn new(device: Arc<Device>, request: Request) -> Self {
@@ -130,7 +142,7 @@ impl Transfer {
             progress,
             is_end_checked: false,
             syncs_itself: false,
-            has_place: false,
+            place: Place::None,
             cut: None,
             sealed: Vec::new(),
         };
@@ -365,15 +377,26 @@ impl Transfer {
         &self.device
     }
 
+    /// Returns a share of the device, for a caller that passes the transfer on.
+    pub(super) fn share_of_device(&self) -> Arc<Device> {
+        Arc::clone(&self.device)
+    }
+
     pub(super) fn backend(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.device.backend)
     }
 
     /// Waits for a place in the device's queue, and takes it.
     pub(super) fn take_place(&mut self) {
-        assert!(!self.has_place, "a transfer has one place");
+        assert!(self.place == Place::None, "a transfer has one place");
         self.device.take_place(self.request.operation);
-        self.has_place = true;
+        self.place = Place::Queue;
+    }
+
+    /// Notes that the transfer stands in the line of its device, or has a place in it.
+    pub(super) fn stand_in_line(&mut self) {
+        assert!(self.place == Place::None, "a transfer has one place");
+        self.place = Place::Line;
     }
 
     /// Returns the offset in the file of the first byte that is not moved yet.
@@ -436,7 +459,7 @@ impl Transfer {
     #[inline]
     pub(super) fn finish(self, result: Result<(), Cause>) {
         let result = self.check(result);
-        let Self { device, request, bytes, generation, cuts_before, has_place, syncs_itself, .. } = self;
+        let Self { device, request, bytes, generation, cuts_before, place, syncs_itself, .. } = self;
         if request.operation == Operation::Write {
             if result.is_ok() {
                 device.note_written(&request, bytes, cuts_before.unwrap_or_else(|| device.cuts()));
@@ -452,8 +475,11 @@ impl Transfer {
             device.note_error(&request, cause);
             cause.as_io_error()
         });
-        let has_congestion_ended = has_place && device.give_place_back(request.operation);
+        let has_congestion_ended = place == Place::Queue && device.give_place_back(request.operation);
         device.context.complete(request, result);
+        if place == Place::Line {
+            device.line.end_one();
+        }
         // The count of requests in flight is lowered only now, after the engine was notified: when it is 0, no
         // notification may be outstanding.
         device.end_one();
@@ -481,6 +507,13 @@ impl Transfer {
 #[inline]
 pub(super) fn is_waited_for(request: &Request) -> bool {
     request.is_sync
+}
+
+/// Returns whether the request is a read for which no task waits. Such a read is that of a future, whose thread must not
+/// sleep until the device's queue has a place.
+#[inline]
+pub(super) fn is_for_future(request: &Request) -> bool {
+    request.operation == Operation::Read && !request.is_sync
 }
 
 /// Returns whether the submitter carries out the request itself, if no plug holds the request back. It does so if the

@@ -6,6 +6,7 @@ use super::checksums::Checksums;
 use super::cipher::Cipher;
 use super::end::End;
 use super::generation::{Generation, Generations};
+use super::line::Line;
 use super::progress::{Cause, Ends};
 use super::queue::Places;
 use crate::machine::arena::Arena;
@@ -122,6 +123,8 @@ pub struct Device {
     idle: WaitQueue,
     /// The places in the device's queue for reads, and those for writes, indexed by [`Operation`].
     places: [Places; 2],
+    /// The reads of futures, which have places of their own.
+    pub(super) line: Line,
     /// Wait queue of tasks that wait for a place in the device's request queue.
     room: WaitQueue,
     errors: Mutex<VecDeque<RequestError>>,
@@ -170,6 +173,7 @@ impl Device {
             is_closing: AtomicBool::new(false),
             idle: WaitQueue::default(),
             places: [Places::new(parts.queue_depth), Places::new(parts.queue_depth)],
+            line: Line::new(parts.queue_depth),
             room: WaitQueue::default(),
             errors: Mutex::default(),
             checksums: parts.checksums,

@@ -9,7 +9,8 @@
 //!    held-back requests of a waiting submitter go in parallel through a borrowed ring, and a single one is carried out
 //!    in place — `backend`, `ring`;
 //! 3. any other request waits for a place in the device's queue (`queue` knows when it is congested), and is carried
-//!    out by the thread of the background ring, or by threads that read and write — `ring`, `pool`;
+//!    out by the thread of the background ring, or by threads that read and write — `ring`, `pool`. A read for which no
+//!    task waits is that of a future; its submitter does not wait, but the read stands in `line`;
 //! 4. `progress` decides on the result: the request is done, its rest is tried again, bytes beyond the file's end
 //!    become zeroes, or the request fails;
 //! 5. the finished request goes to the receiver: [`machine::Completions::complete`].
@@ -34,6 +35,7 @@ mod end;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod generation;
+mod line;
 mod plug;
 mod pool;
 mod progress;
@@ -50,7 +52,7 @@ use super::notice::{Notice, Notices};
 use super::sys;
 use super::wait::WaitQueue;
 use arc_swap::ArcSwapOption;
-use backend::{Backend, Transfer, is_read_in_place, is_waited_for, read_in_place};
+use backend::{Backend, Transfer, is_for_future, is_read_in_place, is_waited_for, read_in_place};
 use checksums::Checksums;
 use cipher::Cipher;
 use device::{Context, Parts};
@@ -281,6 +283,10 @@ fn check_ends_once(transfers: &mut [Transfer]) {
 }
 
 fn start(mut transfer: Transfer) {
+    if is_for_future(transfer.request()) {
+        let device = transfer.share_of_device();
+        return device.line.start(transfer);
+    }
     transfer.take_place();
     transfer.backend().start(transfer);
 }

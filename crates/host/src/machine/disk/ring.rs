@@ -88,6 +88,8 @@ impl Rings {
         let serving = Arc::clone(&background);
         let thread = thread::Builder::new().name("highwater-io".to_owned()).spawn(move || match background_ring() {
             Ok(ring) => {
+                // Requests wait for this thread. If the system refuses short time slices, they only wait longer.
+                let _ = sys::runs_early();
                 let _ = made.send(Ok(()));
                 serving.serve(Slots::new(ring, BACKGROUND_IN_FLIGHT));
             }
