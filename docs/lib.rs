@@ -13,6 +13,7 @@ macro_rules! compiles {
 compiles! {
     host "../crates/host/README.md"
     library "library.md"
+    library_async "library-async.md"
     library_engines "library-engines.md"
     readme "../README.md"
 }
