@@ -334,7 +334,9 @@ impl<M: Machine> Zone<M> {
     ) -> Self {
         let blocks = layout.span().div_ceil(BLOCK_PAGES);
         let block_types: Box<[AtomicU8]> = (0..blocks).map(|_| AtomicU8::new(MigrateType::Movable as u8)).collect();
-        if let Some(last) = block_types.last().filter(|_| layout.unmovable_part && layout.span() % BLOCK_PAGES > 0) {
+        if let Some(last) =
+            block_types.last().filter(|_| layout.unmovable_part && !layout.span().is_multiple_of(BLOCK_PAGES))
+        {
             last.store(MigrateType::Unmovable as u8, Relaxed);
         }
         Self {
