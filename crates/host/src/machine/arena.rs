@@ -1,10 +1,10 @@
 //! The arena: one anonymous mapping that holds the bytes of all frames of a machine.
 //!
 //! The address space for the largest size is reserved at once. It is inaccessible at first, and has no memory. The
-//! first [`Arena::frames`] frames are accessible, and [`Arena::resize`] changes their number. The system gives memory
-//! at the first touch, in huge pages where it grants them. [`Arena::discard`] gives the memory of single frames back;
-//! dropping the arena gives back all of it. Frame 0 lies at a multiple of 2 MiB, so that a huge page is 512 frames that
-//! start at a multiple of 512.
+//! first [`Arena::frames`] frames are accessible, and the page behind them can be read. [`Arena::resize`] changes their
+//! number. The system gives memory at the first touch, in huge pages where it grants them. [`Arena::discard`] gives the
+//! memory of single frames back; dropping the arena gives back all of it. Frame 0 lies at a multiple of 2 MiB, so that a
+//! huge page is 512 frames that start at a multiple of 512.
 //!
 //! The engine decides which task may touch the bytes of a frame: a task that holds the page's latch, or the only task
 //! that knows of the page. The arena does not check this; it only ensures that a frame exists. Only the guards of
@@ -175,10 +175,11 @@ impl Arena {
         let before = self.frames();
         if frames > before {
             self.protect(&(before..frames), libc::PROT_READ | libc::PROT_WRITE)?;
-            if self.is_locked
-                && let Err(error) = self.lock(&(before..frames))
-            {
+            let lock = || if self.is_locked { self.lock(&(before..frames)) } else { Ok(()) };
+            if let Err(error) = self.protect_margin(frames, libc::PROT_READ).and_then(|()| lock()) {
                 self.protect(&(before..frames), libc::PROT_NONE)?;
+                self.protect_margin(frames, libc::PROT_NONE)?;
+                self.protect_margin(before, libc::PROT_READ)?;
                 return Err(error);
             }
             self.frames.store(frames, Ordering::Relaxed);
@@ -187,14 +188,30 @@ impl Arena {
             let restored = self
                 .unlock(&(frames..before))
                 .and_then(|()| self.protect(&(frames..before), libc::PROT_NONE))
-                .and_then(|()| self.advise(&(frames..before), libc::MADV_DONTNEED));
+                .and_then(|()| self.advise(&(frames..before), libc::MADV_DONTNEED))
+                .and_then(|()| self.protect_margin(before, libc::PROT_NONE))
+                .and_then(|()| self.protect_margin(frames, libc::PROT_READ));
             if let Err(error) = restored {
                 self.protect(&(frames..before), libc::PROT_READ | libc::PROT_WRITE)?;
+                self.protect_margin(before, libc::PROT_READ)?;
                 self.frames.store(before, Ordering::Relaxed);
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Makes the page behind the first `frames` frames readable, as zeroes, or takes this back. SQLite, which reads pages
+    /// in place, reads a few bytes past the end of a page if the database is corrupt.
+    fn protect_margin(&self, frames: u32, protection: libc::c_int) -> io::Result<()> {
+        assert!(frames <= self.frames_max, "{frames} frames of at most {}", self.frames_max);
+        // SAFETY: the mapping is at least a page longer than all frames, because frame 0 lies at most 2 MiB less a page
+        // behind its start. The page belongs to the arena and is no frame that is used.
+        let protected = unsafe {
+            let start = self.base.add(frames as usize * PAGE_BYTES);
+            libc::mprotect(start.as_ptr().cast(), PAGE_BYTES, protection)
+        };
+        if protected == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// Takes memory for `frames` from the system now rather than at the first touch. The bytes of the frames do not
@@ -519,6 +536,22 @@ mod tests {
         assert_eq!((byte(&arena, 3), byte(&arena, 999)), (0, 0));
         assert_eq!(arena.pointer(FrameNumber(0)), before);
         assert_eq!(before.align_offset(HUGE_BYTES), 0);
+    }
+
+    #[test]
+    fn the_page_behind_the_last_frame_can_be_read() {
+        let arena = arena(8, 8).expect("32 KiB are there");
+        let read_behind = |frames: u32| {
+            let last = arena.pointer(FrameNumber(frames - 1));
+            // SAFETY: the page behind the last frame is readable, and nobody writes it.
+            unsafe { last.add(2 * PAGE_BYTES - 1).read_volatile() }
+        };
+        assert_eq!(read_behind(8), 0);
+        for frames in [3, 6, 8] {
+            arena.write(FrameNumber(2), 0, &[7; PAGE_BYTES]);
+            arena.resize(frames).expect("so much memory is there");
+            assert_eq!(read_behind(frames), 0, "{frames} frames");
+        }
     }
 
     #[test]
