@@ -11,6 +11,7 @@ use crate::size::check_size;
 use crate::wrap::Wrap;
 use engine::kernel::{Choices, Kernel};
 use engine::memory::FRAMES_MAX;
+use engine::slab::choices::SlabOrder;
 use engine::swap::SwapLayout;
 use engine::{Engine, Layout};
 use machine::PAGE_BYTES;
@@ -427,6 +428,8 @@ impl Builder {
             choices.writeback.dirty_bytes = bytes;
             choices.writeback.dirty_background_bytes = bytes / 2;
         }
+        // The nodes of files' indexes are on the program's heap, so they take no pages of the memory, whatever the kernel.
+        choices.slab.order = SlabOrder::SinglePages;
         let bytes_max = self.bytes_max.unwrap_or(self.bytes);
         check_size("size_max", bytes_max, u64::from(FRAMES_MAX))?;
         if bytes_max < self.bytes {

@@ -1,8 +1,9 @@
-//! The state that the futures of a memory share: how many reads are under way, and the threads that do for futures what
-//! may sleep.
+//! The state that the futures of a memory share: how many reads are under way, and the threads that make calls which may
+//! sleep, for futures.
 //!
 //! *Turns*: a future that waits for a page keeps the page's frame. So that the reads of futures do not take all memory,
-//! only a part of them is under way at a time: their frames are at most a quarter of the memory. *Starved reads*: a read
+//! only a part of them is under way at a time: the pages for which they wait are at most a quarter of the memory. What is
+//! read ahead with these pages comes on top. *Starved reads*: a read
 //! that gets no turn or no frame at once is started by a single thread, in order. This thread may sleep until kswapd has
 //! freed pages, reclaims itself if need be, and finds out when memory is exhausted, as the threads of blocking calls do.
 //! *Changes*: writes and syncs are carried out by a few threads.
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 const READS_IN_MEMORY: u64 = 4;
 
 /// Longest time for which the starting thread waits for a turn. If the futures that have turns are not polled, reads are
-/// started all the same, until a turn is given back. It then depends on free memory what becomes of them.
+/// started all the same, until a turn is given back. Whether they succeed then depends on free memory.
 const TURN_WAIT: Duration = Duration::from_millis(250);
 
 /// Largest number of threads that carry out writes and syncs of futures.
@@ -97,7 +98,7 @@ impl Turns {
 }
 
 /// The reads that found no memory, as numbers in the order in which they asked. If memory is exhausted for one of them,
-/// it is so for all that waited meanwhile, and each need not find it out by a wait of its own.
+/// all reads that waited meanwhile fail, too, without a try of their own.
 #[derive(Default)]
 pub(crate) struct Starved {
     last: AtomicU64,

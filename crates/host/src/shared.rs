@@ -162,7 +162,7 @@ impl Shared {
     }
 
     /// Calls `call` as [`Self::with_task`] does, for a caller that must not sleep. If `call` charges pages above a `high`
-    /// limit, the task does not make up for them.
+    /// limit, no later call of the task makes up for them.
     pub fn with_task_at_once<R>(
         &self,
         group: Option<&Arc<Node>>,
@@ -175,10 +175,13 @@ impl Shared {
             let _call = self.engine.machine().enter_call();
             let task = &mut tasks.0[0].1;
             let Some(groups) = &self.groups else { return call(&self.engine, task) };
-            // What the thread owes from an earlier call is left to its next call that may sleep.
-            let owed = std::mem::take(&mut task.over_high_pages);
+            // What the thread owes from an earlier call, and to which group, is left to its next call that may sleep.
+            let (owed, owed_to) = (std::mem::take(&mut task.over_high_pages), task.group);
             let result = groups.call_in(&self.engine, group, task, call);
             task.over_high_pages = owed;
+            if owed > 0 {
+                task.group = owed_to;
+            }
             result
         })
     }

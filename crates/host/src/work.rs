@@ -144,19 +144,22 @@ impl Workers {
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Work<T>, Error> {
         let piece = Arc::new(Piece(Mutex::new(State::Waiting(Box::new(call), waker.clone()))));
-        self.add_thread_if_needed()?;
-        self.shared.inbox.lock().waiting.push_back(piece.clone());
+        let work = Work(piece.clone());
+        let needs_thread = {
+            let mut inbox = self.shared.inbox.lock();
+            inbox.waiting.push_back(piece);
+            inbox.waiting.len() > inbox.idle
+        };
         self.shared.changed.notify_one();
-        Ok(Work(piece))
+        if needs_thread {
+            // If there is no thread, `work` is dropped, and nothing is called.
+            self.add_thread()?;
+        }
+        Ok(work)
     }
 
-    fn add_thread_if_needed(&self) -> Result<(), Error> {
-        {
-            let inbox = self.shared.inbox.lock();
-            if inbox.idle > inbox.waiting.len() {
-                return Ok(());
-            }
-        }
+    /// Starts a thread, unless there are as many as there may be.
+    fn add_thread(&self) -> Result<(), Error> {
         let mut threads = self.threads.lock();
         if threads.len() >= self.threads_max.max(1) {
             return Ok(());

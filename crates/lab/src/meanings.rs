@@ -21,6 +21,10 @@ const OTHERS: [(&str, &str); 11] = [
     ),
     ("memory.nodes.zones.spanned_pages", "Pages that it may grow to; 0 for as many as there are."),
     (
+        "memory.nodes.zones.unmovable_part",
+        "True if the pageblock at its end, of which only a part belongs to it, is unmovable at the start.",
+    ),
+    (
         "memory.distances",
         "How far each node's CPUs are from each node's memory, as `numactl --hardware` prints it: 10 for the node itself, 20 where an \
          access takes twice as long. Without it, 20 to all others.",

@@ -182,6 +182,11 @@ impl Connection {
 
     /// Returns a region of the shared memory, as [`Shm::region`](crate::shm::Shm::region).
     pub(crate) fn shm_map(&mut self, number: i32, bytes: i32, extend: bool) -> Outcome<Option<Arc<[AtomicU64]>>> {
+        if !self.database.is_writable {
+            // A process that may write could change the database beside us: its locks are in a file that is not used here.
+            let text = "a database that cannot be written is not read in WAL mode";
+            return Err(Failure::new(ffi::SQLITE_CANTOPEN, text));
+        }
         let mut shm = hold(&self.database.shm);
         if self.shm.is_none() {
             self.shm = Some(shm.join());

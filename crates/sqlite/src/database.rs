@@ -13,7 +13,7 @@ use std::fs::Metadata;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The identity of a file, independent of its name: device and inode.
 pub(crate) type Identity = (u64, u64);
@@ -31,6 +31,8 @@ pub(crate) fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The state that all connections to one file share.
 #[derive(Debug)]
 pub(crate) struct Database {
+    /// The memory that caches the file.
+    memory: Weak<Memory>,
     /// The handle of which each connection has a clone. It holds the lock against other processes.
     file: File,
     /// Whether the file can be written at all.
@@ -58,9 +60,11 @@ impl Database {
         self.file.clone()
     }
 
-    fn open(memory: &Memory, path: &Path, wanted: Wanted) -> Outcome<Self> {
+    fn open(memory: &Arc<Memory>, path: &Path, wanted: Wanted) -> Outcome<Self> {
         let is_new = !path.exists();
-        let options = OpenOptions::new().create(wanted.create && wanted.write).create_new(wanted.new && wanted.write);
+        // 0644 is SQLite's own mode of new databases.
+        let options =
+            OpenOptions::new().mode(0o644).create(wanted.create && wanted.write).create_new(wanted.new && wanted.write);
         // The file is opened for writing even if this connection only reads, since a later one may write it.
         let (file, is_writable) = match options.write(true).open(memory, path) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied && !wanted.new => {
@@ -82,7 +86,12 @@ impl Database {
                 .map_err(failed("make durable the name of"))?;
         }
         let metadata = file.metadata().map_err(|error| Failure::of_library(error, ffi::SQLITE_CANTOPEN))?;
+        if metadata.len() != file.len() {
+            // The library read the length before the lock that SQLite's own VFS heeds was taken.
+            return Err(Failure::new(ffi::SQLITE_BUSY, "another process has just changed the database"));
+        }
         Ok(Self {
+            memory: Arc::downgrade(memory),
             file,
             is_writable,
             path: path.to_owned(),
@@ -93,21 +102,28 @@ impl Database {
     }
 }
 
-/// The open files of a VFS, each with the number of its connections.
+/// The open files of all VFSs of this process, each with the number of its connections.
 #[derive(Debug, Default)]
 pub(crate) struct Databases(Mutex<BTreeMap<Identity, (Arc<Database>, u32)>>);
+
+/// The databases that are open. There is one table for all VFSs, because connections to one file must know of each other,
+/// and a memory shares one open file among all who open it.
+pub(crate) static DATABASES: Databases = Databases(Mutex::new(BTreeMap::new()));
 
 impl Databases {
     /// Opens a file for one more connection. [`Databases::leave`] must follow.
     ///
     /// # Errors
     /// When the file cannot be opened, or another process or memory has it open.
-    pub(crate) fn join(&self, memory: &Memory, path: &Path, wanted: Wanted) -> Outcome<Arc<Database>> {
+    pub(crate) fn join(&self, memory: &Arc<Memory>, path: &Path, wanted: Wanted) -> Outcome<Arc<Database>> {
         let mut open = hold(&self.0);
         if !wanted.new
             && let Ok(metadata) = std::fs::metadata(path)
             && let Some((database, connections)) = open.get_mut(&identity_of(&metadata))
         {
+            if !Weak::ptr_eq(&database.memory, &Arc::downgrade(memory)) {
+                return Err(Failure::new(ffi::SQLITE_BUSY, "a VFS with another memory has the database open"));
+            }
             *connections += 1;
             return Ok(database.clone());
         }

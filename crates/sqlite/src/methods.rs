@@ -84,7 +84,7 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
         (Box::from_raw(open.connection), &*open.state)
     };
     state.answer(ffi::SQLITE_IOERR_CLOSE, || {
-        state.close(*connection);
+        State::close(*connection);
         Ok(())
     })
 }

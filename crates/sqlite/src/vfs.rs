@@ -8,7 +8,7 @@
 
 use crate::api::Api;
 use crate::connection::Connection;
-use crate::database::{Databases, Wanted, hold};
+use crate::database::{DATABASES, Wanted, hold};
 use crate::failure::{Failure, Outcome};
 use crate::methods::{self, OpenFile};
 use crate::source::Source;
@@ -27,7 +27,6 @@ pub(crate) struct State {
     /// The VFS that was the default one.
     real: *mut sqlite3_vfs,
     pub(crate) source: Mutex<Source>,
-    databases: Databases,
 }
 
 // SAFETY: SQLite lets any thread call a VFS, and never changes a registered one except for its place in the list. The
@@ -41,8 +40,7 @@ unsafe impl Send for State {}
 /// # Safety
 /// `real` must be a VFS of the SQLite to which `api` belongs, and valid until the process ends.
 pub(crate) unsafe fn make(api: Api, name: CString, real: *mut sqlite3_vfs, source: Source) -> *mut sqlite3_vfs {
-    let state: &'static State =
-        Box::leak(Box::new(State { api, name, real, source: Mutex::new(source), databases: Databases::default() }));
+    let state: &'static State = Box::leak(Box::new(State { api, name, real, source: Mutex::new(source) }));
     // SAFETY: `real` is valid, as the caller promises.
     let model = unsafe { &*real };
     let vfs = sqlite3_vfs {
@@ -107,13 +105,13 @@ impl State {
             new: has(ffi::SQLITE_OPEN_CREATE) && has(ffi::SQLITE_OPEN_EXCLUSIVE),
         };
         let memory = hold(&self.source).memory(parameters.memory.as_deref())?;
-        let database = self.databases.join(&memory, path, wanted)?;
+        let database = DATABASES.join(&memory, path, wanted)?;
         Ok(Connection::new(database, write, parameters.is_powersafe))
     }
 
     /// Ends a connection.
-    pub(crate) fn close(&self, connection: Connection) {
-        self.databases.leave(connection.close());
+    pub(crate) fn close(connection: Connection) {
+        DATABASES.leave(connection.close());
     }
 }
 

@@ -311,6 +311,25 @@ fn a_database_in_use_is_refused() {
     assert!(other.try_open(OpenFlags::default()).is_ok());
 }
 
+/// Connections by two VFSs of one memory know of each other's locks, also after the first VFS was unregistered.
+#[test]
+fn two_vfss_of_one_memory_exclude_each_other() {
+    let setup = Setup::new(6 << 20);
+    let first = setup.open();
+    first.execute_batch("CREATE TABLE t (a); BEGIN IMMEDIATE; INSERT INTO t VALUES (1)").unwrap();
+    let vfs = setup.second_vfs();
+    let open = || Connection::open_with_flags_and_vfs(setup.path(), OpenFlags::default(), vfs.name()).unwrap();
+    let second = open();
+    second.busy_timeout(std::time::Duration::ZERO).unwrap();
+    assert!(is_busy(second.execute_batch("BEGIN IMMEDIATE")));
+    first.execute_batch("COMMIT").unwrap();
+    second.execute_batch("INSERT INTO t VALUES (2)").unwrap();
+    drop(second);
+    drop(vfs);
+    assert_eq!(first.query_row("SELECT sum(a) FROM t", [], |row| row.get::<_, i64>(0)), Ok(3));
+    check(&first);
+}
+
 /// Not a test of its own: the process that [`a_database_in_use_is_refused`] starts.
 #[test]
 fn own_vfs_in_another_process() {

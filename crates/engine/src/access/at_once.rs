@@ -38,7 +38,10 @@ pub struct Tries {
 
 impl Tries {
     /// The tries of a page that [`Access::start_in_place`] has begun to read.
-    pub const IN_PLACE: Self = Self { has_read_ahead: true, has_read_alone: true };
+    const IN_PLACE: Self = Self { has_read_ahead: true, has_read_alone: true };
+
+    /// The tries of a page that [`Access::start_in_place`] has found. Another task may read it together with others.
+    const FOUND: Self = Self { has_read_ahead: true, has_read_alone: false };
 }
 
 impl<M: Machine> Access<M> {
@@ -71,7 +74,7 @@ impl<M: Machine> Access<M> {
                     }
                     // The task that reads the page in may need the latch.
                     self.page_cache().unlatch(head, false);
-                    return Ok(AtOnce::Waits(head));
+                    return self.check_readers(head, page).map(|()| AtOnce::Waits(head));
                 }
                 Err(NotPinned::Busy) => {
                     let Some(head) = self.page_cache().find_page(&file.index, page) else { continue };
@@ -135,16 +138,16 @@ impl<M: Machine> Access<M> {
         self.lru().put(head);
     }
 
-    /// Starts to read a missing page in the place of a caller that found no memory free. The task sleeps until memory for
-    /// the page was made free, but not until the page was read. Returns the head of the page's folio, with a reference as
-    /// [`AtOnce::Waits`] has it.
+    /// Starts to read a missing page for a caller that found no memory free. The task sleeps until memory for the page
+    /// was made free, but not until the page was read. Returns the head of the page's folio, with a reference as
+    /// [`AtOnce::Waits`] has it, and the tries for [`Access::pin_after_wait`].
     ///
     /// # Errors
     /// When memory is exhausted.
-    pub fn start_in_place(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<FrameNumber, Error> {
+    pub fn start_in_place(&self, task: &mut Task, file: &File<M>, page: u32) -> Result<(FrameNumber, Tries), Error> {
         loop {
             if let Some(head) = self.page_cache().find_page(&file.index, page) {
-                return Ok(head);
+                return self.check_readers(head, page).map(|()| (head, Tries::FOUND));
             }
             self.prepare_node(task, file, page)?;
             let gfp = Patience::Waits.gfp();
@@ -152,15 +155,16 @@ impl<M: Machine> Access<M> {
             self.read_into(task, file, page, frame, Patience::AtOnce);
             // The frame holds the page, or another task has read the page meanwhile.
             if self.page_cache().is_page_of(frame, Owner::File(file.id), page) {
-                return Ok(frame);
+                return Ok((frame, Tries::IN_PLACE));
             }
             self.lru().put(frame);
         }
     }
 
-    /// Returns an error, and drops the caller's reference, if no more readers of a page can be counted.
+    /// Returns an error, and drops the caller's reference, if no more readers of a page can be counted, or if so many
+    /// callers wait for the page that references to it become scarce.
     fn check_readers(&self, head: FrameNumber, page: u32) -> Result<(), Error> {
-        if !self.frames[head].has_all_readers() {
+        if !self.frames[head].has_all_readers() && !self.frames[head].has_many_references() {
             return Ok(());
         }
         self.lru().put(head);
@@ -218,8 +222,7 @@ impl<M: Machine> Access<M> {
         file.index.prepare_node(page) && is_ready()
     }
 
-    /// Does what [`Access::drop_failed_page`] does, but leaves the page to its next reader if another task has the page's
-    /// lock.
+    /// Removes a page whose read has failed, unless another task has its lock. Drops the caller's reference.
     fn drop_failed_page_at_once(&self, file: &File<M>, head: FrameNumber) {
         if self.frames[head].try_lock() {
             self.drop_failed_locked(file, head);

@@ -1,7 +1,8 @@
 //! Access: the operations of a task on memory and files.
 //!
-//! *Flow*: [`read`] and [`readahead`] read a file, [`at_once`] does so for callers that must not sleep, [mod@write] writes it, [`length`] truncates it, [`dirty_throttle`]
-//! slows its writers down. [`fault`] handles page faults in a region, [`map_file`] faults in mapped files.
+//! *Flow*: [`read`] and [`readahead`] read a file, [`at_once`] does so for callers that must not sleep, [mod@write]
+//! writes it, [`length`] truncates it, [`dirty_throttle`] slows its writers down. [`fault`] handles page faults in a
+//! region, [`map_file`] faults in mapped files.
 //! [`khugepaged`] makes huge pages of small ones. [mod@send] holds data that leaves by the network. *Called by* the
 //! tasks that the simulator or the library runs. *Locks*: page locks, one at a time; `page_table` inside.
 //! *Description*: mechanisms/reclaim, 9, 15, 20, 21.2; mechanisms/parallelio-trial, 5 (swap-in).

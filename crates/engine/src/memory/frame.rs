@@ -491,6 +491,12 @@ impl Frame {
         self.references.load(Ordering::Acquire) & READERS == READERS
     }
 
+    /// Returns whether the count of references has reached half of the largest number that it can hold.
+    #[must_use]
+    pub fn has_many_references(&self) -> bool {
+        self.references.load(Ordering::Acquire) & MANY_REFERENCES != 0
+    }
+
     /// Records that the caller is about to sleep until the latch is free. The caller has to try once more to take the
     /// latch before it sleeps.
     pub fn note_latch_wait(&self) {

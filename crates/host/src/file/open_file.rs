@@ -68,10 +68,7 @@ impl OpenFile {
         // The metadata are read here and not earlier: until now, another thread may have been closing the same file,
         // and writing its last pages.
         let metadata = file.metadata()?;
-        let bytes = length(&file, &metadata)?;
-        if bytes > PAGES_MAX * PAGE_BYTES as u64 {
-            return Err(io::Error::other("it is larger than 16 TiB less 4 MiB"));
-        }
+        possible_length(&file, &metadata)?;
         let in_use = InUse::as_data(&metadata, is_writable).map_err(|used| {
             let reason = match used {
                 Use::Swap => "it is a swap file of this process",
@@ -82,11 +79,13 @@ impl OpenFile {
         let host = shared.engine.machine();
         let id = shared.wrap.add_device(host, file, path.display().to_string())?;
         let device = host.device(id).expect("added just now");
-        // The file is locked last, so that no later error leaves a lock on a descriptor that the caller has duplicated.
-        let is_locked = match is_locked {
-            true => lock(device.file(), is_writable).inspect_err(|_| drop(host.remove_device(id)))?,
-            false => false,
+        // The file is locked last, so that errors before leave no lock on a descriptor that the caller has duplicated. The
+        // length is read after that: the process that had the lock may have written its last pages meanwhile.
+        let lock_and_measure = || -> io::Result<(bool, u64)> {
+            let is_locked = is_locked && lock(device.file(), is_writable)?;
+            Ok((is_locked, possible_length(device.file(), &device.file().metadata()?)?))
         };
+        let (is_locked, bytes) = lock_and_measure().inspect_err(|_| drop(host.remove_device(id)))?;
         device.expect_len(bytes);
         let cached = shared.engine.page_cache().add_placed_file(id, shared.backing_of(&metadata), bytes);
         if metadata.is_file() {
@@ -231,6 +230,18 @@ fn lock_by(mut try_lock: impl FnMut() -> io::Result<bool>, is_writable: bool) ->
         }
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Returns the length of a file or block device, bytes.
+///
+/// # Errors
+/// When it is longer than a file of the library can be; also errors of the system.
+fn possible_length(file: &std::fs::File, metadata: &std::fs::Metadata) -> io::Result<u64> {
+    let bytes = length(file, metadata)?;
+    if bytes > PAGES_MAX * PAGE_BYTES as u64 {
+        return Err(io::Error::other("it is larger than 16 TiB less 4 MiB"));
+    }
+    Ok(bytes)
 }
 
 /// Returns the length of a regular file or a block device, bytes.

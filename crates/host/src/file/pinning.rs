@@ -43,6 +43,7 @@ struct Held {
     /// The page's file; `None` once the future has taken reference and turn over.
     file: Option<Arc<File>>,
     head: FrameNumber,
+    tries: Tries,
 }
 
 impl Drop for Held {
@@ -55,7 +56,7 @@ impl Drop for Held {
 }
 
 impl Pinning {
-    /// Pins a page for reading, or registers the waker of `cx`, which is woken once when it is worth while to poll again.
+    /// Pins a page for reading, or registers the waker of `cx`, which is woken when the state of the page may have changed.
     /// `wanted_pages` tells readahead how many pages from this page on the caller wants. After a result, the next call
     /// begins anew.
     pub(super) fn poll(
@@ -115,7 +116,11 @@ impl Pinning {
         file.shared.check_is_up()?;
         self.has_turn = self.has_turn || file.shared.futures.turns.try_take(file.engine.memory().managed_pages());
         if !self.has_turn {
-            return self.starve(file, page, cx);
+            // A page that is in memory needs no turn, even if it is marked for readahead.
+            return match access.pin_cached_within(cached, page, Wait::No, || is_new_use(cached.id, page)) {
+                Ok(frame) => Ok(Some(frame)),
+                Err(_) => self.starve(file, page, cx),
+            };
         }
         let tries = &mut self.tries;
         let pinned = file.with_read_state(|state| {
@@ -185,7 +190,7 @@ impl Pinning {
         if let Some(mut held) = started? {
             held.file = None;
             self.step = Step::Waits { head: held.head, registered: None };
-            self.tries = Tries::IN_PLACE;
+            self.tries = held.tries;
             self.has_turn = true;
         }
         Ok(None)
@@ -230,7 +235,7 @@ impl File {
             false => Ok(None),
         };
         match started {
-            Ok(Some(head)) => Ok(Some(Held { file: Some(self.clone()), head })),
+            Ok(Some((head, tries))) => Ok(Some(Held { file: Some(self.clone()), head, tries })),
             Ok(None) => {
                 futures.turns.give_back();
                 Ok(None)

@@ -86,7 +86,8 @@ impl File {
         }
         // Before anything is dropped from memory: not every file system has holes.
         if open.is_regular {
-            open.device.check_punch().map_err(|source| self.failed("punch a hole into the file", source))?;
+            let checked = open.device.check_punch(cached.length());
+            checked.map_err(|source| self.failed("punch a hole into the file", source))?;
         }
         self.write_zeroes(range.start..whole.start * PAGE)?;
         self.write_zeroes(whole.end * PAGE..range.end)?;

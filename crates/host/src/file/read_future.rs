@@ -74,7 +74,7 @@ impl ReadFuture {
                 guard
             }
             None => {
-                let wanted = pages_of(at, (end() - at) as usize).len() as u32;
+                let wanted = pages_of(at, end().saturating_sub(at) as usize).len() as u32;
                 match self.pinning.poll(file, page as u32, wanted.max(1), cx) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Ok(frame)) => PageRead::of_file(file.engine(), frame),

@@ -39,6 +39,11 @@ impl Setup {
         Self { memory, vfs, path: path.to_owned(), _folder: None }
     }
 
+    /// Registers one more VFS for the same memory.
+    pub fn second_vfs(&self) -> Vfs {
+        highwater_sqlite::register(&self.memory, &format!("{}-second", self.vfs.name())).unwrap()
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

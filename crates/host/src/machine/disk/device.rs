@@ -343,13 +343,14 @@ impl Device {
         Ok(())
     }
 
-    /// Checks that the file system can punch holes, by a hole after the end of the file, which changes nothing.
+    /// Checks that the file system can punch holes, by a hole after the end of the file, which changes nothing. `len` is
+    /// the length of the file with what was not written to the disk yet: the hole must not meet a write of it.
     ///
     /// # Errors
     /// Errors of the system.
-    pub fn check_punch(&self) -> io::Result<()> {
+    pub fn check_punch(&self, len: u64) -> io::Result<()> {
         let block = machine::BLOCK_BYTES as u64;
-        let after_end = self.end.expected().next_multiple_of(block);
+        let after_end = self.end.expected().max(len).next_multiple_of(block);
         let hole = after_end..after_end + block;
         sys::fallocate(&self.file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, hole)
     }
