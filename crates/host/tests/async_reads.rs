@@ -142,7 +142,8 @@ fn a_dropped_future_leaves_no_waker_and_no_page_in_use() {
     assert!(Arc::strong_count(&waker) > 700);
     drop(futures);
     hold.let_go();
-    assert_eq!(Arc::try_unwrap(waker).map_err(|_| "a waker was kept").unwrap().calls(), 0);
+    // A read beyond the 512 may have been started, and its future woken, before that future was dropped.
+    assert!(Arc::try_unwrap(waker).map_err(|_| "a waker was kept").unwrap().calls() <= 700 - 512);
     // The pages can leave memory, and the file can be closed.
     for number in 0..3000 {
         assert!(file.page(number).unwrap()[..] == page(number, 1)[..]);
