@@ -9,7 +9,7 @@ use sim::disk::config::{CfqConfig, DeadlineConfig, EraseConfig, FlashConfig, Que
 
 /// The keys of a machine file that no doc comment explains, with their meanings. All other keys are struct fields or
 /// steps of the cost table, and take their meanings from the comments there.
-const OTHERS: [(&str, &str); 11] = [
+const OTHERS: [(&str, &str); 12] = [
     ("about", "One line about it."),
     ("base", "The machine that this one is but for what follows: a name, or a file beside this one."),
     ("memory.nodes", "The nodes of memory, each with its zones."),

@@ -2,8 +2,8 @@
 //!
 //! The version is a part of the memory's layout ([`crate::memory::Layout::group_version`]) and does not change while the
 //! engine runs, as a kernel mounts the memory controller in one hierarchy. *Called by* the code that treats the versions
-//! differently: charges, `swap`, the dirty limits of groups, and users that set limits. *Description*: mechanisms/groups,
-//! 9.
+//! differently: charges, `swap`, the dirty limits of groups, and users that set limits. *Description*:
+//! mechanisms/groups, 9.
 
 use super::Limit;
 use serde::{Deserialize, Serialize};
