@@ -134,15 +134,21 @@ impl Databases {
 
     /// Ends the use of a file by a connection, whose own handle is closed already. With the last connection the file is
     /// closed, and the locks against other processes end.
-    pub(crate) fn leave(&self, database: Arc<Database>) {
+    ///
+    /// # Errors
+    /// When the file is closed and pages of it could not be written.
+    pub(crate) fn leave(&self, database: Arc<Database>) -> Outcome {
         let mut open = hold(&self.0);
         let identity = database.identity;
         drop(database);
-        if let Some((_, connections)) = open.get_mut(&identity) {
-            *connections -= 1;
-            if *connections == 0 {
-                open.remove(&identity);
-            }
+        let Some((_, connections)) = open.get_mut(&identity) else { return Ok(()) };
+        *connections -= 1;
+        if *connections > 0 {
+            return Ok(());
         }
+        // The table is held until the file is closed, so that a connection that opens it meets no lock of this one.
+        let last = open.remove(&identity).and_then(|(database, _)| Arc::into_inner(database));
+        last.map_or(Ok(()), |database| database.file.close())
+            .map_err(|error| Failure::of_library(error, ffi::SQLITE_IOERR_CLOSE))
     }
 }

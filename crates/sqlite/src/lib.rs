@@ -1,9 +1,9 @@
 //! A VFS for [SQLite](https://sqlite.org): [`highwater`] caches the pages of the database.
 //!
 //! SQLite has a page cache for each connection. On this VFS that cache can be small: pages that are not in it are mostly
-//! in the [`Memory`], which all connections share with everything else that uses the same `Memory`. With
-//! `PRAGMA mmap_size`, SQLite reads pages there in place, without a copy. Reads and writes of the database file bypass the
-//! page cache of the system.
+//! in the [`Memory`](highwater::Memory), which all connections share with everything else that uses the same `Memory`.
+//! With `PRAGMA mmap_size`, SQLite reads pages there in place, without a copy. Reads and writes of the database file
+//! bypass the page cache of the system.
 //!
 //! ```
 //! use highwater::Memory;

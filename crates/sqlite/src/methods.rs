@@ -83,10 +83,7 @@ unsafe extern "C" fn close(file: *mut sqlite3_file) -> c_int {
         open.base.pMethods = std::ptr::null();
         (Box::from_raw(open.connection), &*open.state)
     };
-    state.answer(ffi::SQLITE_IOERR_CLOSE, || {
-        State::close(*connection);
-        Ok(())
-    })
+    state.answer(ffi::SQLITE_IOERR_CLOSE, || State::close(*connection))
 }
 
 unsafe extern "C" fn read(file: *mut sqlite3_file, buffer: *mut c_void, amount: c_int, offset: sqlite3_int64) -> c_int {

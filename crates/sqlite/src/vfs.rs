@@ -110,8 +110,11 @@ impl State {
     }
 
     /// Ends a connection.
-    pub(crate) fn close(connection: Connection) {
-        DATABASES.leave(connection.close());
+    ///
+    /// # Errors
+    /// When it was the last one of its file, and pages of the file could not be written.
+    pub(crate) fn close(connection: Connection) -> Outcome {
+        DATABASES.leave(connection.close())
     }
 }
 
