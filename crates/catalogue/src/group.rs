@@ -17,7 +17,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use asked::Asked;
 pub(crate) use layers::{declare, lay_over, position, resolve};
 
-/// A memory control group. It is of version 1 if a group of the machine has `soft_mib` or `memsw_mib`, or if `[memory]` has `group_version = "v1"`; otherwise of version 2. Sizes that are left out are those of a new group: no limits, no protection.
+/// A memory control group. It is of version 1 if a group of the machine has `soft_mib` or `memsw_mib`, or if `[memory]`
+/// has `group_version = "v1"`; otherwise of version 2. Sizes that are left out are those of a new group: no limits, no
+/// protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, DocumentedFields, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {

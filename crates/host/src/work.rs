@@ -134,7 +134,7 @@ impl Workers {
         Self { shared: Arc::default(), name, threads_max, threads: Mutex::default() }
     }
 
-    /// Has a thread of the pool call `call`. `waker` is woken when the result is there.
+    /// Gives `call` to a thread of the pool. `waker` is woken when the result is there.
     ///
     /// # Errors
     /// When the system grants not even one thread.

@@ -92,7 +92,7 @@ impl Load {
     }
 }
 
-/// What the two sides do with their memory.
+/// The settings of a run: the size of the own cache on one side, and the way of reading on the other.
 #[derive(Clone, Copy)]
 struct Settings {
     /// As [`Arguments::own_cache`].

@@ -118,7 +118,7 @@ impl State {
     }
 }
 
-/// What the URI of a database may ask for.
+/// The parameters that the URI of a database may have.
 struct Parameters {
     /// `highwater_memory`: the size of the memory, if it is started for this database.
     memory: Option<String>,

@@ -101,8 +101,8 @@ impl Tree {
     }
 }
 
-/// Draws one of the limits and protections that a group of its version can have, and sets it to a random value or to its default. Also draws
-/// whether the out-of-memory killer kills the group as a whole, which is possible in version 2.
+/// Draws one of the limits and protections that a group of its version can have, and sets it to a random value or to
+/// its default. Also draws whether the out-of-memory killer kills the group as a whole, which is possible in version 2.
 fn set_limit(groups: &Groups<Sim>, id: GroupId, engine: &Engine<Sim>, rng: &mut Rng) {
     let memory = engine.memory().usable_pages();
     let limits: Vec<Limit> = Limit::ALL.into_iter().filter(|limit| groups.version().has_limit(*limit)).collect();

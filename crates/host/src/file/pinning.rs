@@ -176,7 +176,7 @@ impl Pinning {
         }
     }
 
-    /// Has the memory's thread start the read.
+    /// Leaves the start of the read to the memory's thread.
     fn starve(&mut self, file: &Arc<File>, page: u32, cx: &Context<'_>) -> Result<Option<FrameNumber>, Error> {
         let number = file.shared.futures.starved.next();
         let own = file.clone();

@@ -77,8 +77,8 @@ impl<M: Machine> Drop for Returning<'_, M> {
 
 impl<M: Machine> Groups<M> {
     /// Returns the number of pages of a group and its descendants in memory and in swap together
-    /// (`memory.memsw.usage_in_bytes`). A page that is in both counts once. If [`super::GroupVersion::counts_memsw`] is `false`,
-    /// pages in swap are not counted.
+    /// (`memory.memsw.usage_in_bytes`). A page that is in both counts once. If [`super::GroupVersion::counts_memsw`] is
+    /// `false`, pages in swap are not counted.
     #[must_use]
     pub fn memsw_usage(&self, id: GroupId) -> u64 {
         self.group(id).together.with_memory(self.usage(id))

@@ -4,9 +4,10 @@
 //! charged to the group of the task that first used the page, and to all ancestors of the group. The page stays charged
 //! until it is freed. A CPU keeps some pages charged in advance ([`stock`]), so that most charges change no shared
 //! counter. Pages of the root group are not counted. All groups are of one [`GroupVersion`]. A group of version 1 may have
-//! a limit of memory and swap together (`memsw`). The module is called by `allocate` to charge, by [`super::Memory::free`] to uncharge, by `reclaim` to walk
-//! a subtree and for the protection of its groups ([`protection`]). *Locks*: the lock of the tree; a CPU's stock is a
-//! per-CPU slot. *Description*: mechanisms/groups, 1 to 5.
+//! a limit of memory and swap together (`memsw`). The module is called by `allocate` to charge, by
+//! [`super::Memory::free`] to uncharge, by `reclaim` to walk a subtree and for the protection of its groups
+//! ([`protection`]). *Locks*: the lock of the tree; a CPU's stock is a per-CPU slot. *Description*:
+//! mechanisms/groups, 1 to 5.
 //!
 //! The number of groups that can exist at a time is a part of the memory's layout ([`super::Layout::groups`]). If this
 //! number is 0, there is no [`Groups`], frames store no group, and nothing is charged.
@@ -370,7 +371,8 @@ impl<M: Machine> Groups<M> {
     ///
     /// # Errors
     /// Fails with a group whose limit would be exceeded, and this limit: the nearest such group with a limit of memory and
-    /// swap together, or, if there is none, the nearest with a limit of memory. On failure, no counter is changed.
+    /// swap together, or, if there is none, the nearest with a limit of memory. On failure, no usage has changed,
+    /// but the peaks of groups below the one that refused may include the pages.
     fn add(&self, id: GroupId, pages: u64) -> Result<(), Full> {
         let counts_memsw = self.version.counts_memsw();
         let (mut full, mut raised) = (None, 0);
