@@ -466,7 +466,8 @@ pub trait System: Sized + 'static {
     fn expect_touch(&self, region: &Self::Region, page: u32) {
         let _ = (region, page);
     }
-    /// Touches consecutive pages, like a program that reads or writes one byte of each page. Contents do not change.
+    /// Touches consecutive pages, like a program that reads or writes one byte of each page. Contents do not change,
+    /// except that writes may change the last byte of each page of anonymous memory.
     ///
     /// # Errors
     /// When memory is exhausted, swap fails, or the task was killed.

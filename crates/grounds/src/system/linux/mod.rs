@@ -377,7 +377,11 @@ impl System for LinuxSystem {
 
     fn touch(&self, region: &Region, pages: Range<u32>, write: bool) -> Result<(), SystemError> {
         let memory = region.pages(pages.end.into())?;
-        pages.for_each(|page| memory.touch(page_bytes(page.into()) as usize, write));
+        pages.for_each(|page| match region.anonymous_memory() {
+            // A page must not stay a page of zeroes: Linux 6.12 and later swap such pages without writing them.
+            Some(memory) if write => memory.store(page_bytes(u64::from(page) + 1) as usize - 1, &[1]),
+            Some(_) | None => memory.touch(page_bytes(page.into()) as usize, write),
+        });
         Ok(())
     }
 
