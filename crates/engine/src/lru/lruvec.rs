@@ -373,6 +373,12 @@ impl<M: Machine> Lru<M> {
         &self.zones[lruvec.zones.clone()]
     }
 
+    /// Returns the zones of an lruvec that are above those that a request can use, lowest first.
+    pub(super) fn zones_above(&self, reach: Reach<'_, M>) -> &[Zone<M>] {
+        let zones = self.zones_of(reach.lruvec);
+        &zones[zones.partition_point(|zone| zone.kind <= reach.zone.kind)..]
+    }
+
     /// Returns the highest zone of an lruvec.
     #[inline]
     pub(super) fn highest_zone(&self, lruvec: &Lruvec<M>) -> &Zone<M> {

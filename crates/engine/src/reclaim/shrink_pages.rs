@@ -257,8 +257,8 @@ impl<M: Machine> Reclaim<M> {
                     seen.write_failed = descriptor.is(Flags::WRITE_FAILED);
                 }
                 Fate::Judge => {
-                    seen.verdict =
-                        Some(self.lru().judge_page(frame, self.is_taken_with_block(control), &mut list.owners));
+                    let is_wanted = self.is_taken_with_block(control);
+                    seen.verdict = Some(self.lru().judge_page(frame, is_wanted, control.is_kswapd, &mut list.owners));
                     self.see_again(&mut seen, reach, frame, control);
                 }
                 Fate::Split => {

@@ -534,12 +534,18 @@ impl<M: Machine> Lru<M> {
 
     /// Judges an isolated page by its uses since the last judgement, and forgets these uses. `is_wanted` is true if
     /// reclaim wants to free the whole aligned block in which the page lies; the verdict is then [`Verdict::Reclaim`]
-    /// even if the page was used.
-    pub(crate) fn judge_page(&self, frame: FrameNumber, is_wanted: bool, owners: &mut Owners<M>) -> Verdict {
+    /// even if the page was used. `is_kswapd` is `true` if kswapd reclaims.
+    pub(crate) fn judge_page(
+        &self,
+        frame: FrameNumber,
+        is_wanted: bool,
+        is_kswapd: bool,
+        owners: &mut Owners<M>,
+    ) -> Verdict {
         let _span = self.machine.span(Func::PageReferenced);
         let verdict = match &self.ruling {
             Ruling::Classic(_) => self.judge_classic(frame, is_wanted, owners),
-            Ruling::Multigen(multigen) => self.judge_in_generations(multigen, frame, owners),
+            Ruling::Multigen(multigen) => self.judge_in_generations(multigen, frame, is_kswapd, owners),
             Ruling::Own(_) => self.judge_own(frame, owners),
         };
         if is_wanted { Verdict::Reclaim } else { verdict }

@@ -70,8 +70,10 @@ choices! {
     rejected: Rejected = SecondOldest, drawn 127 {
         /// Active pages go to the youngest generation, others to the second oldest.
         SecondOldest,
-        /// A page that would go back to the oldest generation becomes active instead. Before that, reclaim tries once
-        /// more to free a page that is clean, not mapped and not marked as used.
+        /// The page becomes active, so that it goes to the youngest generation, except if reclaim has begun to write
+        /// it. Before that, reclaim tries once more to free a page that is clean, not mapped and not marked as used.
+        Active,
+        /// As `active`, but only a page that would go back to the oldest generation becomes active.
         LikeActive,
     }
 
@@ -144,6 +146,7 @@ choices! {
         /// family was isolated, the other family is evicted next.
         AllTiers,
         /// As `all-tiers`, but the other family is evicted next only if no page of the selected family was examined.
+        /// A scan goes on after a batch in which pages were examined and none was isolated.
         AllTiersStrictly,
     }
 
@@ -172,7 +175,7 @@ choices! {
     promotion: Promotion = FirstSighting, drawn 135 {
         /// The page moves when reclaim finds it used for the first time.
         FirstSighting,
-        /// The page moves when reclaim finds it used for the second time.
+        /// The page moves when reclaim finds it used for the second time. A page of the workingset moves at the first time.
         SecondSighting,
     }
 
@@ -186,6 +189,17 @@ choices! {
         Moved,
         /// Dirty pages, pages under writeback and locked pages are isolated like others.
         Isolated,
+    }
+
+    /// The treatment of pages of the oldest generation in zones that the request cannot use. With one lruvec for each
+    /// node, such pages are in the way of a kswapd that is to free pages of ZONE_DMA only.
+    ineligible: Ineligible = Left, drawn 171 {
+        /// Reclaim does not examine such pages. Their generation remains the oldest until other requests have evicted
+        /// them, so generations cannot advance.
+        Left,
+        /// If reclaim has not isolated enough pages of the usable zones, it moves such pages to the tail of the next
+        /// generation, so that the oldest generation ends.
+        Moved,
     }
 
     /// When a new generation begins.
@@ -238,7 +252,9 @@ choices! {
         Never,
         /// All entries of the same table are examined. Their accessed bits stay set.
         WholeTable,
-        /// Up to 64 entries around the page's entry are examined. Their accessed bits are cleared.
+        /// Up to 64 entries around the page's entry are examined. Their accessed bits are cleared. A page that is in the
+        /// youngest generation already keeps the marks of its earlier uses, unlike one that a walk finds used. Kswapd moves
+        /// pages to the youngest generation at once. Other tasks activate them.
         Window,
         /// As `window`, but entries of pages that are on no list are skipped, such as those of pages that were isolated
         /// together with the page.

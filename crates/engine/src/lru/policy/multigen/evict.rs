@@ -1,7 +1,7 @@
 //! One batch: pages of the oldest generation, sorted and isolated under one hold of the lock
 //! (mechanisms/multigen, 6.2).
 
-use super::choices::{DirtyAtTail, IsolatedMarks, Rejected, Saturated, ScanCount, TypeRule};
+use super::choices::{DirtyAtTail, Ineligible, IsolatedMarks, Rejected, Saturated, ScanCount, TypeRule};
 use super::controller::Choice;
 use super::generations::{GENERATIONS, is_of, slot_in, slot_of, with_slot};
 use super::lists::{ListId, Lists};
@@ -9,7 +9,7 @@ use super::placement::{Coming, place};
 use super::{Multigen, uses};
 use crate::anonymous::Owners;
 use crate::lru::policy::{Batch, Demand, Entries};
-use crate::lru::{Family, Lru, Lruvec, Reach};
+use crate::lru::{Family, Lru, Reach};
 use crate::memory::{Flags, Zone};
 use crate::stat::ZoneEvent;
 use machine::{FrameNumber, Func, Lock, Machine, Step};
@@ -56,6 +56,8 @@ pub(super) enum Sorted {
     Protected,
     /// The page stays because of its uses, and does not count as protected.
     Lifted,
+    /// The page is in a zone that the request cannot use.
+    Ineligible,
     /// The page must be written before it can be freed.
     ToWrite,
     /// The page is locked.
@@ -123,7 +125,7 @@ impl<M: Machine> Lru<M> {
         let is_in_vain = match choices.type_rule {
             TypeRule::AllTiersStrictly => batch.scanned == 0,
             TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero | TypeRule::AllTiers => {
-                batch.entries.is_empty() && batch.scanned < budget
+                batch.entries.is_empty() && batch.scanned < budget.min(LOOKED_AT_MAX)
             }
         };
         if is_in_vain && evictable[other as usize] {
@@ -154,7 +156,11 @@ impl<M: Machine> Lru<M> {
         let next = next_slot(slot);
         let most = u64::from(multigen.choices.isolate_batch);
         let mut left = budget.min(LOOKED_AT_MAX);
-        for zone in reach.zones.iter().rev() {
+        let ineligible = match multigen.choices.ineligible {
+            Ineligible::Left => &[],
+            Ineligible::Moved => self.zones_above(reach),
+        };
+        for zone in reach.zones.iter().rev().chain(ineligible.iter().rev()) {
             let list = ListId::new(slot, choice.family, zone.kind);
             let (mut skipped, mut pages_skipped) = (Vec::new(), 0);
             let mut moved_to_next = 0;
@@ -164,9 +170,7 @@ impl<M: Machine> Lru<M> {
                 let weight = self.frames.pages(frame);
                 batch.scanned += weight;
                 left = left.saturating_sub(weight);
-                if let Some(to_next) =
-                    self.sort(multigen, lists, (reach.lruvec, zone), frame, slot, choice.tier_limit, batch)
-                {
+                if let Some(to_next) = self.sort(multigen, lists, reach, zone, frame, slot, choice.tier_limit, batch) {
                     batch.moved += weight;
                     moved_to_next += to_next;
                 } else if self.may_isolate(frame, demand) && self.frames[frame].get_unless_zero() {
@@ -216,7 +220,8 @@ impl<M: Machine> Lru<M> {
         &self,
         multigen: &Multigen,
         lists: &mut Lists,
-        (lruvec, zone): (&Lruvec<M>, &Zone<M>),
+        reach: Reach<'_, M>,
+        zone: &Zone<M>,
         frame: FrameNumber,
         slot: usize,
         tier_limit: usize,
@@ -226,7 +231,8 @@ impl<M: Machine> Lru<M> {
         let flags = self.frames[frame].flags();
         let family = is_of(flags);
         let tier = uses::tier(choices.use_marks, choices.tiers, flags);
-        let sorted = sorted(flags, slot, tier > tier_limit, choices.saturated, choices.dirty_at_tail);
+        let is_eligible = zone.kind <= reach.zone.kind;
+        let sorted = sorted(flags, slot, tier > tier_limit, is_eligible, choices.saturated, choices.dirty_at_tail);
         match sorted {
             Sorted::Old => return None,
             Sorted::Elsewhere => {
@@ -236,14 +242,20 @@ impl<M: Machine> Lru<M> {
             }
             Sorted::Protected => {
                 let pages = self.frames.pages(frame);
-                self.note_protected(lruvec, family, tier, pages);
-                self.count_protected(multigen, lruvec, zone, family, pages);
+                self.note_protected(reach.lruvec, family, tier, pages);
+                self.count_protected(multigen, reach.lruvec, zone, family, pages);
             }
             Sorted::ToWrite => batch.to_write += self.frames.pages(frame),
-            Sorted::Lifted | Sorted::Locked => {}
+            Sorted::Lifted | Sorted::Ineligible | Sorted::Locked => {}
         }
         let mark = if sorted == Sorted::ToWrite { Flags::RECLAIM } else { Flags::default() };
         let moved = self.move_to_slot(multigen, lists, zone, frame, (slot, next_slot(slot)), mark);
+        if sorted == Sorted::Ineligible {
+            // The page goes from the head, where `move_to_slot` has put it, to the tail, from which pages are taken.
+            lists.remove(&self.frames, frame);
+            let slot = slot_in(self.frames[frame].flags());
+            lists.push_back(&self.frames, ListId::new(slot, family, zone.kind), frame);
+        }
         if flags.has(Flags::HAZARD) && self.frames[frame].get_unless_zero() {
             batch.opened.push(frame);
         }
@@ -287,7 +299,7 @@ impl<M: Machine> Lru<M> {
         let mut retried = Entries::default();
         match multigen.choices.rejected {
             Rejected::SecondOldest => return retried,
-            Rejected::LikeActive => {}
+            Rejected::Active | Rejected::LikeActive => {}
         }
         let mut owners = Owners::default();
         pages.retain(|frame| {
@@ -309,15 +321,19 @@ impl<M: Machine> Lru<M> {
         retried
     }
 
-    /// Sets the flag `ACTIVE` of an isolated page if the page would otherwise go back to the oldest generation. With
-    /// the flag it goes to a younger one.
+    /// Sets the flag `ACTIVE` of an isolated page, so that the page does not go back to the oldest generation. With
+    /// [`Rejected::LikeActive`], only sets it if the page would otherwise go there.
     fn keep_from_oldest(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
         let seqs = self.lruvec_of_page(frame).generational().generations.seqs();
         let choices = &multigen.choices;
         let place = place(choices.placement, choices.rejected, flags, Coming::Rejected, &seqs);
-        if place.seq == seqs.min[is_of(flags) as usize] {
+        let becomes_active = match choices.rejected {
+            Rejected::LikeActive | Rejected::SecondOldest => place.seq == seqs.min[is_of(flags) as usize],
+            Rejected::Active => true,
+        };
+        if becomes_active {
             let _ = descriptor.update(|flags| Some(uses::cleared(choices.use_marks, flags).with(Flags::ACTIVE)));
             self.page_cache().close_page(frame, owners);
         }
@@ -330,11 +346,13 @@ pub(super) const fn next_slot(slot: usize) -> usize {
 }
 
 /// Returns the kind of a page at the tail of a list. The kind decides where eviction puts the page. `flags` are the
-/// page's flags, and `slot` is the slot of the list's generation.
+/// page's flags, and `slot` is the slot of the list's generation. `is_eligible` is `true` if the request for which pages
+/// are evicted can use the page's zone.
 pub(super) const fn sorted(
     flags: Flags,
     slot: usize,
     is_above_limit: bool,
+    is_eligible: bool,
     saturated: Saturated,
     dirty: DirtyAtTail,
 ) -> Sorted {
@@ -348,6 +366,9 @@ pub(super) const fn sorted(
     }
     if is_above_limit {
         return Sorted::Protected;
+    }
+    if !is_eligible {
+        return Sorted::Ineligible;
     }
     let is_to_be_written = flags.has(Flags::WRITEBACK) || flags.has(Flags::DIRTY) && !flags.has(Flags::SWAPBACKED);
     match dirty {
@@ -367,7 +388,7 @@ mod tests {
         let full = uses::used;
         let marks = UseMarks::WorkingsetSecond;
         let saturated_page = (0..5).fold(with_slot(Flags::LRU, 1), |flags, _| full(marks, flags));
-        let at = |flags, above, saturated, dirty| sorted(flags, 1, above, saturated, dirty);
+        let at = |flags, above, saturated, dirty| sorted(flags, 1, above, true, saturated, dirty);
         let (others, lifted, moved) = (Saturated::LikeOthers, Saturated::Lifted, DirtyAtTail::Moved);
         let page = with_slot(Flags::LRU, 1);
         assert_eq!(at(with_slot(page, 2), true, others, moved), Sorted::Elsewhere);
@@ -375,6 +396,10 @@ mod tests {
         assert_eq!(at(saturated_page, false, Saturated::Protected, moved), Sorted::Protected);
         assert_eq!(at(saturated_page, false, others, moved), Sorted::Old);
         assert_eq!(at(page, true, lifted, moved), Sorted::Protected);
+        let in_other_zone = |flags, above| sorted(flags, 1, above, false, others, moved);
+        assert_eq!(in_other_zone(page.with(Flags::DIRTY), false), Sorted::Ineligible);
+        assert_eq!(in_other_zone(page, true), Sorted::Protected);
+        assert_eq!(in_other_zone(with_slot(page, 2), true), Sorted::Elsewhere);
         for dirty in [page.with(Flags::DIRTY), page.with(Flags::WRITEBACK)] {
             assert_eq!(at(dirty, false, lifted, moved), Sorted::ToWrite);
             assert_eq!(at(dirty, false, lifted, DirtyAtTail::Isolated), Sorted::Old);

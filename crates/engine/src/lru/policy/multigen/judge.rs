@@ -1,7 +1,7 @@
 //! Judgement of an isolated page by its recent use through page tables (mechanisms/multigen, 5.3).
 
-use super::Multigen;
 use super::choices::{IsolatedMarks, Promotion};
+use super::{Multigen, walk};
 use crate::anonymous::Owners;
 use crate::lru::Lru;
 use crate::lru::policy::Verdict;
@@ -11,11 +11,12 @@ use machine::{FrameNumber, Machine};
 impl<M: Machine> Lru<M> {
     /// Judges an isolated page by its uses through page tables since the last judgement. Mappings with advice of
     /// sequential or random access do not count (mechanisms/multigen, 8.6). Uses through the file do not count here:
-    /// they had their effect earlier, through the page's tier.
+    /// they had their effect earlier, through the page's tier. `is_kswapd` is `true` if kswapd judges.
     pub(in crate::lru) fn judge_in_generations(
         &self,
         multigen: &Multigen,
         frame: FrameNumber,
+        is_kswapd: bool,
         owners: &mut Owners<M>,
     ) -> Verdict {
         let descriptor = &self.frames[frame];
@@ -29,14 +30,17 @@ impl<M: Machine> Lru<M> {
         if descriptor.mappings() == 0 || self.anonymous().page_referenced(frame, owners).recent == 0 {
             return Verdict::Reclaim;
         }
-        self.look_around(multigen, frame, owners);
+        self.look_around(multigen, frame, is_kswapd, owners);
         match multigen.choices.promotion {
             Promotion::FirstSighting => Verdict::Activate,
-            Promotion::SecondSighting if descriptor.test_set(Flags::REFERENCED) => {
+            Promotion::SecondSighting if walk::is_first_sighting(descriptor.flags()) => {
+                descriptor.set(Flags::REFERENCED);
+                Verdict::Keep
+            }
+            Promotion::SecondSighting => {
                 descriptor.set(Flags::WORKINGSET);
                 Verdict::Activate
             }
-            Promotion::SecondSighting => Verdict::Keep,
         }
     }
 }

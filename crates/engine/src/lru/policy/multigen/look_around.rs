@@ -1,8 +1,8 @@
 //! Search for more used pages around a page that reclaim finds used (mechanisms/multigen, 5.3).
 
 use super::Multigen;
-use super::choices::LookAround;
-use super::walk::{Marks, Pending, is_walked, table_of};
+use super::choices::{LookAround, Promotion};
+use super::walk::{Pending, Search, is_walked, table_of};
 use crate::anonymous::region::ENTRIES;
 use crate::anonymous::{Owners, Region};
 use crate::lru::{Lru, Lruvec};
@@ -33,7 +33,10 @@ fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
 impl<M: Machine> Lru<M> {
     /// Looks around an isolated page that was found used: examines the page-table entries around each entry that maps
     /// the page, and promotes the pages whose entries were used.
-    pub(super) fn look_around(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
+    ///
+    /// Kswapd promotes pages at once, in batches of its own. Any other task activates them, through the batch of its CPU
+    /// (`folio_activate`).
+    pub(super) fn look_around(&self, multigen: &Multigen, frame: FrameNumber, is_kswapd: bool, owners: &mut Owners<M>) {
         if let LookAround::Never = multigen.choices.look_around {
             return;
         }
@@ -42,14 +45,14 @@ impl<M: Machine> Lru<M> {
             Owner::Region(_) => {
                 if let Some(region) = owners.region_of(self, frame) {
                     self.anonymous().for_each_anonymous_mapping(region, index, frame, |region| {
-                        self.look_around_in(multigen, lruvec, region, index);
+                        self.look_around_in(multigen, lruvec, region, index, is_kswapd);
                     });
                 }
             }
             Owner::File(_) => {
                 if let Some(file) = owners.file_of(self, frame) {
                     self.anonymous().for_each_mapping(file, frame, |region, page, _| {
-                        self.look_around_in(multigen, lruvec, region, page);
+                        self.look_around_in(multigen, lruvec, region, page, is_kswapd);
                     });
                 }
             }
@@ -57,26 +60,56 @@ impl<M: Machine> Lru<M> {
         }
     }
 
-    fn look_around_in(&self, multigen: &Multigen, lruvec: &Lruvec<M>, region: &Region<M>, page: u32) {
+    fn look_around_in(&self, multigen: &Multigen, lruvec: &Lruvec<M>, region: &Region<M>, page: u32, is_kswapd: bool) {
         let rule = multigen.choices.look_around;
         let (evictable, around) = ([true; 2], window(rule, page, region.pages));
         if around.len() < 2 || !is_walked(region, evictable) {
             return;
         }
-        let marks = match rule {
-            LookAround::WholeTable => Marks::Left,
-            LookAround::WindowOfListed => Marks::TakenOfListed,
-            LookAround::Window | LookAround::Never => Marks::Taken,
+        let search = match rule {
+            LookAround::WholeTable => Search::WholeTable,
+            LookAround::WindowOfListed => Search::WindowOfListed,
+            LookAround::Window | LookAround::Never => Search::Window,
         };
-        let mut pending = Pending::default();
+        let activates = match rule {
+            LookAround::Window | LookAround::WindowOfListed => !is_kswapd,
+            LookAround::WholeTable | LookAround::Never => false,
+        };
+        let mut pending = if activates { Pending::to_activate() } else { Pending::default() };
         let Some(guard) = region.page_table(page).try_lock() else { return };
-        let seen = self.promote_used(multigen, lruvec, region, around, marks, &mut pending);
+        let seen = self.promote_used(multigen, lruvec, region, around, search, &mut pending);
         drop(guard);
         if seen.is_dense() {
             let of = lruvec.generational();
             of.filters.insert(of.generations.seqs().max, table_of(region, page));
         }
+        if let Some(pages) = pending.to_activate.take() {
+            self.activate_found(multigen, lruvec, &pages, &mut pending);
+        }
         self.count_pending(lruvec, &mut pending);
+    }
+
+    /// Brings pages that a look-around has found used to the youngest generation, and drops their references. They are
+    /// activated one by one. But in kernels that promote pages at the first sighting, as many pages as a batch of the CPU
+    /// holds, or more, are promoted at once.
+    pub(super) fn activate_found(
+        &self,
+        multigen: &Multigen,
+        lruvec: &Lruvec<M>,
+        pages: &[FrameNumber],
+        pending: &mut Pending,
+    ) {
+        let at_once = match multigen.choices.promotion {
+            Promotion::FirstSighting => pages.len() >= self.batch_pages(),
+            Promotion::SecondSighting => false,
+        };
+        for &frame in pages {
+            match at_once {
+                true => self.promote(multigen, lruvec, frame, Search::Window, pending),
+                false => self.activate(frame),
+            }
+            self.put(frame);
+        }
     }
 }
 

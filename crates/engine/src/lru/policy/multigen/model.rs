@@ -165,12 +165,12 @@ impl MultigenModel {
             let flags = pages.flags(page);
             let Choices { use_marks, tiers, saturated, dirty_at_tail, isolated_marks, .. } = self.choices;
             let tier = uses::tier(use_marks, tiers, flags);
-            match sorted(flags, slot, tier > self.tier_limit, saturated, dirty_at_tail) {
+            match sorted(flags, slot, tier > self.tier_limit, true, saturated, dirty_at_tail) {
                 Sorted::Protected => {
                     self.controller.count(Count::Protected, Family::File, tier, 1);
                     self.move_to(pages, page, next_slot(slot), false);
                 }
-                Sorted::Lifted | Sorted::Elsewhere | Sorted::ToWrite | Sorted::Locked => {
+                Sorted::Lifted | Sorted::Elsewhere | Sorted::Ineligible | Sorted::ToWrite | Sorted::Locked => {
                     self.move_to(pages, page, next_slot(slot), false);
                 }
                 Sorted::Old => {

@@ -39,7 +39,7 @@ pub fn place(rule: Placement, rejected: Rejected, flags: Flags, coming: Coming, 
     let is_second = family == Family::Anon && !flags.has(Flags::SWAPCACHE) || is_to_be_written;
     let stays_old = match rejected {
         Rejected::SecondOldest => coming == Coming::Rejected && !is_active,
-        Rejected::LikeActive => false,
+        Rejected::Active | Rejected::LikeActive => false,
     };
     let seq = match rule {
         _ if stays_old => oldest + 1,

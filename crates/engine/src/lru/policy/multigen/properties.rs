@@ -1,18 +1,21 @@
 //! Tests of properties of generations that hold after any sequence of operations (mechanisms/multigen, 15).
 
 use super::choices::{
-    self, Ageing, Choices, DirtyAtTail, FileUse, Placement, Promotion, Rejected, Saturated, TypeRule, UseMarks,
+    self, Ageing, Choices, DirtyAtTail, FileUse, Ineligible, Placement, Promotion, Rejected, Saturated, TypeRule,
+    UseMarks,
 };
-use super::generations::{GENERATIONS, GENERATIONS_MIN, Seqs};
+use super::generations::{GENERATIONS, GENERATIONS_MIN, Seqs, slot_in, slot_of};
 use super::scan::GenerationScan;
-use super::walk::Pending;
+use super::walk::{Pending, Search};
 use crate::anonymous::Anonymous;
 use crate::lru::choices::PolicyKind;
 use crate::lru::policy::{Demand, Entries, Insert};
 use crate::lru::{Family, Lru};
+use crate::memory::choices::LruvecOf;
 use crate::memory::{Flags, Layout, Memory, MigrateType, Warmth};
 use crate::page_cache::{PageCache, Shadow};
 use crate::slab::Slab;
+use crate::stat::Event;
 use crate::swap::{Swap, SwapLayout};
 use crate::writeback::Writeback;
 use machine::{DeviceId, FrameNumber, Order};
@@ -27,8 +30,12 @@ enum Step {
     },
     Use(usize),
     Rotate(usize),
-    /// A walk finds a page used. The sizes of the generations are changed at the next `Scan` or `Age`.
-    Promote(usize),
+    /// A walk, or else a look-around, finds a page used. The sizes of the generations are changed at the next `Scan` or
+    /// `Age`.
+    Promote {
+        n: usize,
+        is_walk: bool,
+    },
     Dirty(usize),
     Scan {
         priority: u32,
@@ -43,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => any::<(bool, bool)>().prop_map(|(is_anon, is_active)| Step::Add { is_anon, is_active }),
         6 => any::<usize>().prop_map(Step::Use),
         1 => any::<usize>().prop_map(Step::Rotate),
-        2 => any::<usize>().prop_map(Step::Promote),
+        2 => any::<(usize, bool)>().prop_map(|(n, is_walk)| Step::Promote { n, is_walk }),
         1 => any::<usize>().prop_map(Step::Dirty),
         3 => (0..3_u32, 1..40_u64).prop_map(|(priority, pages)| Step::Scan { priority, pages }),
         1 => Just(Step::Age),
@@ -61,7 +68,7 @@ fn generations() -> impl Strategy<Value = Choices> {
         prop::sample::select(vec![Placement::OldestOrYoungest, Placement::SecondOldest, Placement::ByUse]),
         prop::sample::select(vec![Saturated::LikeOthers, Saturated::Protected, Saturated::Lifted]),
         prop::sample::select(vec![UseMarks::WorkingsetSecond, UseMarks::WorkingsetFifth]),
-        prop::sample::select(vec![Rejected::SecondOldest, Rejected::LikeActive]),
+        prop::sample::select(vec![Rejected::SecondOldest, Rejected::Active, Rejected::LikeActive]),
         prop::sample::select(vec![Ageing::BeforeRounds, Ageing::KeepsThree, Ageing::AtThree, Ageing::WithinScan]),
     );
     let others = (
@@ -91,7 +98,13 @@ fn generations() -> impl Strategy<Value = Choices> {
 /// Returns the LRU lists of a small memory with the multi-generational policy. Swap has `slots` slots, but no page is
 /// written to it.
 fn lru(generations: Choices, slots: u32) -> Lru<Sim> {
-    let memory = Memory::new(Sim::new(Config::uniform(1, 0)), Default::default(), &Layout::flat(2048)).unwrap();
+    lru_of(&Layout::flat(2048), generations, slots)
+}
+
+/// As [`lru`], but with memory of the layout `layout`, and one lruvec for each node.
+fn lru_of(layout: &Layout, generations: Choices, slots: u32) -> Lru<Sim> {
+    let choices = crate::memory::choices::Choices { lruvec_of: LruvecOf::Node, ..Default::default() };
+    let memory = Memory::new(Sim::new(Config::uniform(1, 0)), choices, layout).unwrap();
     let page_cache = PageCache::new(Slab::new(memory, Default::default()), Default::default());
     let swap = SwapLayout { device: DeviceId(0), first_block: 1, slots, is_synchronous: false, memory_percent: 0 };
     let anonymous = Anonymous::new(Swap::new(page_cache, Default::default(), swap));
@@ -164,6 +177,109 @@ impl Model {
     }
 }
 
+/// mechanisms/multigen, 6.2: a request that can use only ZONE_DMA takes no page of other zones. But it may move those of
+/// the oldest generation to the next one, and then the generation ends.
+#[test]
+fn pages_of_zones_that_a_request_cannot_use_make_way() {
+    let expected = [(Ineligible::Left, (0, 0, [100, 0]), 0), (Ineligible::Moved, (100, 1, [0, 100]), 99)];
+    for (ineligible, expected, next) in expected {
+        let lru = lru_of(&Layout::single_node(1024, 0, 1024), Choices { ineligible, ..Choices::default() }, 0);
+        let (dma, normal, multigen) = (&lru.zones[0], &lru.zones[1], lru.multigen().unwrap());
+        let pages: Vec<_> = (0..100)
+            .map(|_| {
+                let frame = lru.take(normal, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
+                lru.add(frame, Insert::Read { shadow: None }, false);
+                frame
+            })
+            .collect();
+        lru.drain_all();
+        let oldest = seqs(&lru).min[Family::File as usize];
+        let take = |zone| {
+            let mut scan =
+                GenerationScan::new(Demand { to_reclaim_pages: 32, priority: 0, ..Demand::ANY }, Order::ZERO);
+            lru.take_batch(multigen, lru.reach(zone), &mut scan, 0).unwrap()
+        };
+        let batch = take(dma);
+        assert!(batch.entries.is_empty(), "{ineligible:?}");
+        let sizes =
+            [oldest, oldest + 1].map(|seq| lru.lruvec_of(normal).generational().generations.pages(seq, Family::File));
+        assert_eq!((batch.scanned, seqs(&lru).min[Family::File as usize] - oldest, sizes), expected, "{ineligible:?}");
+        // Moved pages join the tail of the next generation one by one, so that the last of them is the next to go.
+        assert_eq!(take(normal).entries.iter().next(), Some(&pages[next]), "{ineligible:?}");
+    }
+}
+
+/// mechanisms/multigen, 5.3: a look-around in 6.1 leaves a page of the youngest generation its marks of use. A walk
+/// takes them.
+#[test]
+fn a_look_around_leaves_young_pages_their_uses() {
+    for (search, keeps) in [(Search::Window, true), (Search::Walk, false)] {
+        let lru = lru(Choices::default(), 0);
+        let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
+        for is_active in [true, false] {
+            let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
+            lru.add(frame, Insert::Read { shadow: None }, is_active);
+            lru.drain_all();
+            lru.frames[frame].set(Flags::WORKINGSET);
+            let mut pending = Pending::default();
+            lru.promote(multigen, lru.lruvec_of(zone), frame, search, &mut pending);
+            lru.count_pending(lru.lruvec_of(zone), &mut pending);
+            assert_eq!(lru.frames[frame].is(Flags::WORKINGSET), keeps && is_active, "{search:?}");
+        }
+    }
+}
+
+/// mechanisms/multigen, 5.3: a look-around of a task activates a few pages one by one, and promotes many at once, which
+/// `pgactivate` does not count. In 6.14, each page is activated.
+#[test]
+fn a_task_activates_the_pages_that_its_look_around_finds() {
+    let (first, second) = (Promotion::FirstSighting, Promotion::SecondSighting);
+    for (promotion, found, activated) in [(first, 3, 3), (first, 4, 0), (second, 4, 4)] {
+        let lru = lru(Choices { promotion, ..Choices::default() }, 0);
+        let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
+        let lruvec = lru.lruvec_of(zone);
+        let mut pending = Pending::to_activate();
+        let pages: Vec<_> = (0..found)
+            .map(|_| {
+                let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
+                lru.add(frame, Insert::Read { shadow: None }, false);
+                lru.drain_all();
+                lru.frames[frame].set(Flags::WORKINGSET);
+                lru.promote(multigen, lruvec, frame, Search::Window, &mut pending);
+                assert_ne!(slot_in(lru.frames[frame].flags()), slot_of(seqs(&lru).max), "not yet moved");
+                frame
+            })
+            .collect();
+        let noted = pending.to_activate.take().unwrap();
+        assert_eq!(noted, pages);
+        lru.activate_found(multigen, lruvec, &noted, &mut pending);
+        lru.count_pending(lruvec, &mut pending);
+        lru.drain_all();
+        assert!(pages.iter().all(|frame| slot_in(lru.frames[*frame].flags()) == slot_of(seqs(&lru).max)));
+        assert_eq!(lru.stat.get(Event::Pgactivate), activated, "{promotion:?}, {found} pages");
+        lru.check_lists_of(zone, |_, _| ()).unwrap();
+    }
+}
+
+/// mechanisms/multigen, 5.3: a page of the workingset that is found used was found used before.
+#[test]
+fn a_page_of_the_workingset_needs_no_second_sighting() {
+    let lru = lru(Choices { promotion: Promotion::SecondSighting, ..Choices::default() }, 0);
+    let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
+    for (flags, is_promoted) in [(Flags::default(), false), (Flags::REFERENCED, true), (Flags::WORKINGSET, true)] {
+        let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();
+        lru.add(frame, Insert::Read { shadow: None }, false);
+        lru.drain_all();
+        lru.frames[frame].set(flags);
+        let mut pending = Pending::default();
+        lru.promote(multigen, lru.lruvec_of(zone), frame, Search::Walk, &mut pending);
+        lru.count_pending(lru.lruvec_of(zone), &mut pending);
+        let now = lru.frames[frame].flags();
+        assert_eq!(slot_in(now) == slot_of(seqs(&lru).max), is_promoted, "{flags:?}");
+        assert!(now.has(if is_promoted { Flags::WORKINGSET } else { Flags::REFERENCED }), "{flags:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -194,9 +310,10 @@ proptest! {
                 Step::Use(n) => chosen(n).into_iter().for_each(|frame| lru.mark_accessed(frame)),
                 Step::Rotate(n) => chosen(n).into_iter().for_each(|frame| lru.rotate(frame)),
                 Step::Dirty(n) => chosen(n).into_iter().for_each(|frame| lru.frames[frame].set(Flags::DIRTY)),
-                Step::Promote(n) => {
+                Step::Promote { n, is_walk } => {
                     if let Some(frame) = chosen(n) {
-                        lru.promote(multigen, lruvec, frame, &mut model.pending);
+                        let search = if is_walk { Search::Walk } else { Search::Window };
+                        lru.promote(multigen, lruvec, frame, search, &mut model.pending);
                     }
                 }
                 Step::Age => {

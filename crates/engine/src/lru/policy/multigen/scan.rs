@@ -3,7 +3,8 @@
 
 use super::Multigen;
 use super::ageing::Aged;
-use super::choices::{Ageing, BatchBudget, KswapdStops};
+use super::choices::{Ageing, BatchBudget, KswapdStops, TypeRule};
+use super::evict::LOOKED_AT_MAX;
 use crate::lru::policy::{Batch, Demand};
 use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
@@ -124,8 +125,12 @@ impl<M: Machine> Lru<M> {
         };
         let batch = self.evict_batch(multigen, reach, &scan.demand, evictable, budget);
         scan.scanned += batch.scanned;
-        // No page was left to examine.
-        scan.is_over |= batch.entries.is_empty() && batch.scanned < left;
+        scan.is_over |= match multigen.choices.type_rule {
+            TypeRule::AllTiersStrictly => batch.scanned == 0,
+            TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero | TypeRule::AllTiers => {
+                batch.entries.is_empty() && batch.scanned < budget.min(LOOKED_AT_MAX)
+            }
+        };
         Some(batch)
     }
 

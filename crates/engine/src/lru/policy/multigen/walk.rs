@@ -25,6 +25,8 @@ const ENTRIES_PER_LINE: u32 = 8;
 pub(super) struct Pending {
     pages: [[[i64; ZONES]; 2]; GENERATIONS],
     changes: u64,
+    /// The pages that are to be activated, each with a reference; `None` if pages are promoted at once.
+    pub(super) to_activate: Option<Vec<FrameNumber>>,
 }
 
 /// Counts of the page-table entries that were examined.
@@ -45,15 +47,18 @@ impl SeenEntries {
     }
 }
 
-/// The page-table entries whose accessed bits a walk clears.
+/// A search for used pages in page tables, which decides what becomes of the marks of use that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Marks {
-    /// The walk clears the accessed bits of all page-table entries that it examines.
-    Taken,
-    /// The accessed bits of those entries are cleared whose page is on an LRU list.
-    TakenOfListed,
-    /// No accessed bit is cleared.
-    Left,
+pub(super) enum Search {
+    /// A walk before a generation begins. Clears all accessed bits that it finds, and the uses of all their pages.
+    Walk,
+    /// A look-around in a window (`multigen.look_around = "window"`). Clears all accessed bits that it finds. Pages that are in
+    /// the youngest generation already keep their uses.
+    Window,
+    /// A look-around that clears only the accessed bits of pages on an LRU list (`window-of-listed`).
+    WindowOfListed,
+    /// A look-around in a whole table, which clears no accessed bit (`whole-table`).
+    WholeTable,
 }
 
 impl<M: Machine> Lru<M> {
@@ -94,7 +99,7 @@ impl<M: Machine> Lru<M> {
                     region.note_table_touched(part.start);
                     continue;
                 };
-                let seen = self.promote_used(multigen, lruvec, &region, part, Marks::Taken, &mut pending);
+                let seen = self.promote_used(multigen, lruvec, &region, part, Search::Walk, &mut pending);
                 if seen.of_other_groups > 0 {
                     // The walks of those groups must find the table, too.
                     region.note_table_touched(part_start);
@@ -112,7 +117,7 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Examines the page-table entries of `pages`, a range of the region. Promotes the pages of the lruvec whose
-    /// entries have the accessed bit set; with [`Marks::TakenOfListed`], only those that are on a list. All these
+    /// entries have the accessed bit set; with [`Search::WindowOfListed`], only those that are on a list. All these
     /// entries are in one table, whose lock the caller holds. Returns the counts of the examined entries.
     pub(super) fn promote_used(
         &self,
@@ -120,7 +125,7 @@ impl<M: Machine> Lru<M> {
         lruvec: &Lruvec<M>,
         region: &Region<M>,
         pages: Range<u32>,
-        marks: Marks,
+        search: Search,
         pending: &mut Pending,
     ) -> SeenEntries {
         let mut seen = SeenEntries::default();
@@ -135,16 +140,16 @@ impl<M: Machine> Lru<M> {
                 let is_ours = is_accessed && self.is_of_lruvec(lruvec, frame);
                 seen.of_other_groups += u32::from(is_accessed && !is_ours && self.groups.is_some());
                 let is_young = is_ours
-                    && match marks {
-                        Marks::Taken => region.test_clear_accessed(page),
-                        Marks::TakenOfListed => {
+                    && match search {
+                        Search::Walk | Search::Window => region.test_clear_accessed(page),
+                        Search::WindowOfListed => {
                             self.frames[self.frames.head(frame)].is(Flags::LRU) && region.test_clear_accessed(page)
                         }
-                        Marks::Left => true,
+                        Search::WholeTable => true,
                     };
                 if is_young {
                     seen.young += 1;
-                    self.promote(multigen, lruvec, self.frames.head(frame), pending);
+                    self.promote(multigen, lruvec, self.frames.head(frame), search, pending);
                 }
             }
             page = (page / step + 1) * step;
@@ -154,30 +159,49 @@ impl<M: Machine> Lru<M> {
     }
 
     /// Promotes a page that was found used through a page table: makes it part of the youngest generation, or only
-    /// marks it as used, as `multigen.promotion` says. Notes the changes of the generations' sizes in `pending`. The
-    /// caller has locked the table that maps the page.
-    pub(super) fn promote(&self, multigen: &Multigen, lruvec: &Lruvec<M>, frame: FrameNumber, pending: &mut Pending) {
+    /// marks it as used, as `multigen.promotion` says. Notes the changes of the generations' sizes in `pending`. With
+    /// [`Pending::to_activate`], the page stays in its generation, and is noted there with a reference. The caller has
+    /// locked the table that maps the page, and found the page in a search of the kind `search`.
+    pub(super) fn promote(
+        &self,
+        multigen: &Multigen,
+        lruvec: &Lruvec<M>,
+        frame: FrameNumber,
+        search: Search,
+        pending: &mut Pending,
+    ) {
         let choices = &multigen.choices;
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
         let descriptor = &self.frames[frame];
+        let keeps_slot = pending.to_activate.is_some();
         let promoted = |flags: Flags| {
             let is_first = match choices.promotion {
                 Promotion::FirstSighting => false,
-                Promotion::SecondSighting => !flags.has(Flags::REFERENCED),
+                Promotion::SecondSighting => is_first_sighting(flags),
             };
             // The page is only marked as used: this is the first sighting, or the page is on no list. The task that has
             // isolated the page finds the mark.
             if is_first || !flags.has(Flags::LRU) {
                 return (!flags.has(Flags::REFERENCED)).then(|| flags.with(Flags::REFERENCED));
             }
-            let young = with_slot(uses::cleared(choices.use_marks, flags), youngest);
             let marked = match choices.promotion {
-                Promotion::FirstSighting => young,
-                Promotion::SecondSighting => young.with(Flags::WORKINGSET),
+                Promotion::FirstSighting if keeps_slot || search == Search::Window && slot_in(flags) == youngest => {
+                    flags
+                }
+                Promotion::FirstSighting => uses::cleared(choices.use_marks, flags),
+                Promotion::SecondSighting => uses::cleared(choices.use_marks, flags).with(Flags::WORKINGSET),
             };
-            (marked != flags).then_some(marked)
+            let young = if keeps_slot { marked } else { with_slot(marked, youngest) };
+            (young != flags).then_some(young)
         };
-        if let Ok(before) = descriptor.update(promoted)
+        let is_first = matches!(choices.promotion, Promotion::SecondSighting) && is_first_sighting(descriptor.flags());
+        if let Some(to_activate) = &mut pending.to_activate {
+            let _ = descriptor.update(promoted);
+            let flags = descriptor.flags();
+            if !is_first && flags.has(Flags::LRU) && slot_in(flags) != youngest && descriptor.get_unless_zero() {
+                to_activate.push(frame);
+            }
+        } else if let Ok(before) = descriptor.update(promoted)
             && slot_in(before) != youngest
             && promoted(before).is_some_and(|now| now.has(Flags::LRU) && slot_in(now) == youngest)
         {
@@ -204,11 +228,22 @@ impl<M: Machine> Lru<M> {
                 }
             }
         }
-        *pending = Pending::default();
+        *pending = Pending { to_activate: pending.to_activate.take(), ..Pending::default() };
     }
 }
 
+/// Returns whether a page with the flags `flags`, which was just found used through a page table, was not found so
+/// before (`Promotion::SecondSighting`).
+pub(super) const fn is_first_sighting(flags: Flags) -> bool {
+    !flags.has(Flags::REFERENCED) && !flags.has(Flags::WORKINGSET)
+}
+
 impl Pending {
+    /// Returns what a search notes whose pages are to be activated.
+    pub(super) fn to_activate() -> Self {
+        Self { to_activate: Some(Vec::new()), ..Self::default() }
+    }
+
     fn moved(&mut self, family: Family, zone: ZoneKind, (from, to): (usize, usize), pages: u64) {
         self.pages[from][family as usize][zone as usize] -= pages.cast_signed();
         self.pages[to][family as usize][zone as usize] += pages.cast_signed();
