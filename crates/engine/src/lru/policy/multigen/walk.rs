@@ -161,7 +161,8 @@ impl<M: Machine> Lru<M> {
     /// Promotes a page that was found used through a page table: makes it part of the youngest generation, or only
     /// marks it as used, as `multigen.promotion` says. Notes the changes of the generations' sizes in `pending`. With
     /// [`Pending::to_activate`], the page stays in its generation, and is noted there with a reference. The caller has
-    /// locked the table that maps the page, and found the page in a search of the kind `search`.
+    /// locked the table that maps the page or holds a reference to the page, and found it in a search of the kind
+    /// `search`.
     pub(super) fn promote(
         &self,
         multigen: &Multigen,
