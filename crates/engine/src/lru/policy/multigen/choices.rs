@@ -175,7 +175,8 @@ choices! {
     promotion: Promotion = FirstSighting, drawn 135 {
         /// The page moves when reclaim finds it used for the first time.
         FirstSighting,
-        /// The page moves when reclaim finds it used for the second time. A page of the workingset moves at the first time.
+        /// The page moves when reclaim finds it used for the second time. A page of the workingset moves at the first
+        /// time.
         SecondSighting,
     }
 
@@ -252,9 +253,10 @@ choices! {
         Never,
         /// All entries of the same table are examined. Their accessed bits stay set.
         WholeTable,
-        /// Up to 64 entries around the page's entry are examined. Their accessed bits are cleared. A page that is in the
-        /// youngest generation already keeps the marks of its earlier uses, unlike one that a walk finds used. Kswapd moves
-        /// pages to the youngest generation at once. Other tasks activate them.
+        /// Up to 64 entries around the page's entry are examined, and their accessed bits are cleared. If
+        /// `multigen.promotion` is `first-sighting`, a page that is in the youngest generation already keeps the marks of
+        /// its earlier uses, unlike one that a walk finds used. Kswapd moves pages to the youngest generation at once.
+        /// Other tasks activate them, or also move them at once if the first sighting finds a batch or more.
         Window,
         /// As `window`, but entries of pages that are on no list are skipped, such as those of pages that were isolated
         /// together with the page.

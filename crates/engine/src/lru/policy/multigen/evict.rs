@@ -249,22 +249,18 @@ impl<M: Machine> Lru<M> {
             Sorted::Lifted | Sorted::Ineligible | Sorted::Locked => {}
         }
         let mark = if sorted == Sorted::ToWrite { Flags::RECLAIM } else { Flags::default() };
-        let moved = self.move_to_slot(multigen, lists, zone, frame, (slot, next_slot(slot)), mark);
-        if sorted == Sorted::Ineligible {
-            // The page goes from the head, where `move_to_slot` has put it, to the tail, from which pages are taken.
-            lists.remove(&self.frames, frame);
-            let slot = slot_in(self.frames[frame].flags());
-            lists.push_back(&self.frames, ListId::new(slot, family, zone.kind), frame);
-        }
+        let at_tail = sorted == Sorted::Ineligible;
+        let moved = self.move_to_slot(multigen, lists, zone, frame, (slot, next_slot(slot)), mark, at_tail);
         if flags.has(Flags::HAZARD) && self.frames[frame].get_unless_zero() {
             batch.opened.push(frame);
         }
         Some(moved)
     }
 
-    /// Moves a page to the list of another generation, and clears its count of uses. But if a walk has just found the
-    /// page used, the page goes to the list of the generation that the walk has chosen. Returns the number of pages
-    /// whose generation this call changed.
+    /// Moves a page to the head or the tail (`at_tail`) of the list of another generation, and clears its count of uses.
+    /// But if a walk has just found the page used, the page goes to the head of the list of the generation that the walk
+    /// has chosen. Returns the number of pages whose generation this call changed.
+    #[expect(clippy::too_many_arguments, reason = "a page, where it is and where it goes")]
     fn move_to_slot(
         &self,
         multigen: &Multigen,
@@ -273,6 +269,7 @@ impl<M: Machine> Lru<M> {
         frame: FrameNumber,
         (from, to): (usize, usize),
         mark: Flags,
+        at_tail: bool,
     ) -> u64 {
         let marks = multigen.choices.use_marks;
         let moved =
@@ -284,7 +281,11 @@ impl<M: Machine> Lru<M> {
             Err(_) => (slot_in(before), 0),
         };
         lists.remove(&self.frames, frame);
-        lists.push_front(&self.frames, ListId::new(slot, is_of(before), zone.kind), frame);
+        let list = ListId::new(slot, is_of(before), zone.kind);
+        match at_tail && result.is_ok() {
+            true => lists.push_back(&self.frames, list, frame),
+            false => lists.push_front(&self.frames, list, frame),
+        }
         moved
     }
 
@@ -315,7 +316,7 @@ impl<M: Machine> Lru<M> {
                 retried.push(frame);
                 return false;
             }
-            self.keep_from_oldest(multigen, frame, &mut owners);
+            self.activate_rejected(multigen, frame, &mut owners);
             true
         });
         retried
@@ -323,15 +324,17 @@ impl<M: Machine> Lru<M> {
 
     /// Sets the flag `ACTIVE` of an isolated page, so that the page does not go back to the oldest generation. With
     /// [`Rejected::LikeActive`], only sets it if the page would otherwise go there.
-    fn keep_from_oldest(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
+    fn activate_rejected(&self, multigen: &Multigen, frame: FrameNumber, owners: &mut Owners<M>) {
         let descriptor = &self.frames[frame];
         let flags = descriptor.flags();
-        let seqs = self.lruvec_of_page(frame).generational().generations.seqs();
         let choices = &multigen.choices;
-        let place = place(choices.placement, choices.rejected, flags, Coming::Rejected, &seqs);
         let becomes_active = match choices.rejected {
-            Rejected::LikeActive | Rejected::SecondOldest => place.seq == seqs.min[is_of(flags) as usize],
             Rejected::Active => true,
+            Rejected::LikeActive | Rejected::SecondOldest => {
+                let seqs = self.lruvec_of_page(frame).generational().generations.seqs();
+                let place = place(choices.placement, choices.rejected, flags, Coming::Rejected, &seqs);
+                place.seq == seqs.min[is_of(flags) as usize]
+            }
         };
         if becomes_active {
             let _ = descriptor.update(|flags| Some(uses::cleared(choices.use_marks, flags).with(Flags::ACTIVE)));

@@ -33,11 +33,11 @@ impl<M: Machine> Lru<M> {
         self.look_around(multigen, frame, is_kswapd, owners);
         match multigen.choices.promotion {
             Promotion::FirstSighting => Verdict::Activate,
-            Promotion::SecondSighting if walk::is_first_sighting(descriptor.flags()) => {
-                descriptor.set(Flags::REFERENCED);
-                Verdict::Keep
-            }
             Promotion::SecondSighting => {
+                let seen = |flags| walk::is_first_sighting(flags).then(|| flags.with(Flags::REFERENCED));
+                if descriptor.update(seen).is_ok() {
+                    return Verdict::Keep;
+                }
                 descriptor.set(Flags::WORKINGSET);
                 Verdict::Activate
             }

@@ -34,8 +34,8 @@ impl<M: Machine> Lru<M> {
     /// Looks around an isolated page that was found used: examines the page-table entries around each entry that maps
     /// the page, and promotes the pages whose entries were used.
     ///
-    /// Kswapd promotes pages at once, in batches of its own. Any other task activates them, through the batch of its CPU
-    /// (`folio_activate`).
+    /// Kswapd promotes pages at once, in batches of its own. Another task that looks around in a window activates them,
+    /// through the batch of its CPU (`folio_activate`).
     pub(super) fn look_around(&self, multigen: &Multigen, frame: FrameNumber, is_kswapd: bool, owners: &mut Owners<M>) {
         if let LookAround::Never = multigen.choices.look_around {
             return;
@@ -84,7 +84,7 @@ impl<M: Machine> Lru<M> {
             of.filters.insert(of.generations.seqs().max, table_of(region, page));
         }
         if let Some(pages) = pending.to_activate.take() {
-            self.activate_found(multigen, lruvec, &pages, &mut pending);
+            self.activate_found(multigen, lruvec, search, &pages, &mut pending);
         }
         self.count_pending(lruvec, &mut pending);
     }
@@ -96,6 +96,7 @@ impl<M: Machine> Lru<M> {
         &self,
         multigen: &Multigen,
         lruvec: &Lruvec<M>,
+        search: Search,
         pages: &[FrameNumber],
         pending: &mut Pending,
     ) {
@@ -105,7 +106,7 @@ impl<M: Machine> Lru<M> {
         };
         for &frame in pages {
             match at_once {
-                true => self.promote(multigen, lruvec, frame, Search::Window, pending),
+                true => self.promote(multigen, lruvec, frame, search, pending),
                 false => self.activate(frame),
             }
             self.put(frame);

@@ -252,7 +252,7 @@ fn a_task_activates_the_pages_that_its_look_around_finds() {
             .collect();
         let noted = pending.to_activate.take().unwrap();
         assert_eq!(noted, pages);
-        lru.activate_found(multigen, lruvec, &noted, &mut pending);
+        lru.activate_found(multigen, lruvec, Search::Window, &noted, &mut pending);
         lru.count_pending(lruvec, &mut pending);
         lru.drain_all();
         assert!(pages.iter().all(|frame| slot_in(lru.frames[*frame].flags()) == slot_of(seqs(&lru).max)));

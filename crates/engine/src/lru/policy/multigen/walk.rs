@@ -52,8 +52,8 @@ impl SeenEntries {
 pub(super) enum Search {
     /// A walk before a generation begins. Clears all accessed bits that it finds, and the uses of all their pages.
     Walk,
-    /// A look-around in a window (`multigen.look_around = "window"`). Clears all accessed bits that it finds. Pages that are in
-    /// the youngest generation already keep their uses.
+    /// A look-around in a window (`multigen.look_around = "window"`). Clears all accessed bits that it finds. With
+    /// `multigen.promotion = "first-sighting"`, pages that are in the youngest generation already keep their uses.
     Window,
     /// A look-around that clears only the accessed bits of pages on an LRU list (`window-of-listed`).
     WindowOfListed,
@@ -175,6 +175,7 @@ impl<M: Machine> Lru<M> {
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
         let descriptor = &self.frames[frame];
         let keeps_slot = pending.to_activate.is_some();
+        let is_window = matches!(search, Search::Window | Search::WindowOfListed);
         let promoted = |flags: Flags| {
             let is_first = match choices.promotion {
                 Promotion::FirstSighting => false,
@@ -186,20 +187,18 @@ impl<M: Machine> Lru<M> {
                 return (!flags.has(Flags::REFERENCED)).then(|| flags.with(Flags::REFERENCED));
             }
             let marked = match choices.promotion {
-                Promotion::FirstSighting if keeps_slot || search == Search::Window && slot_in(flags) == youngest => {
-                    flags
-                }
+                Promotion::FirstSighting if keeps_slot || is_window && slot_in(flags) == youngest => flags,
                 Promotion::FirstSighting => uses::cleared(choices.use_marks, flags),
                 Promotion::SecondSighting => uses::cleared(choices.use_marks, flags).with(Flags::WORKINGSET),
             };
             let young = if keeps_slot { marked } else { with_slot(marked, youngest) };
             (young != flags).then_some(young)
         };
-        let is_first = matches!(choices.promotion, Promotion::SecondSighting) && is_first_sighting(descriptor.flags());
         if let Some(to_activate) = &mut pending.to_activate {
-            let _ = descriptor.update(promoted);
-            let flags = descriptor.flags();
-            if !is_first && flags.has(Flags::LRU) && slot_in(flags) != youngest && descriptor.get_unless_zero() {
+            let (Ok(before) | Err(before)) = descriptor.update(promoted);
+            let is_first = matches!(choices.promotion, Promotion::SecondSighting) && is_first_sighting(before);
+            let is_old = before.has(Flags::LRU) && slot_in(before) != youngest;
+            if !is_first && is_old && descriptor.get_unless_zero() {
                 to_activate.push(frame);
             }
         } else if let Ok(before) = descriptor.update(promoted)
