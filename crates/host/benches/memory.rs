@@ -5,18 +5,18 @@
 //!
 //! Each line of the output compares two sides, which run in turns, `HIGHWATER_BENCH_ROUNDS` times (default 15). The
 //! figure of a line is the median of the rounds' ratios, with the lowest and the highest ratio. The line also has the
-//! median ratio of the CPU time of an operation, and the rates of the last round. All memory is touched before the
-//! first round. Both sides read the same pages, as a hash of the contents proves.
+//! ratios of the CPU time of an operation, in the same form, and the rates of the last round. All memory is touched
+//! before the first round. Both sides read the same pages, as a hash of the contents proves.
 
 #![allow(missing_docs)]
 
 use hdrhistogram::Histogram;
 use highwater::machine::{Arena, Backing};
-use highwater::{Advice, File, Memory, Region};
+use highwater::{Advice, File, Memory, OpenOptions, Region};
 use io_uring::{IoUring, opcode, types::Fd};
 use machine::FrameNumber;
 use std::cell::Cell;
-use std::fs::{File as StdFile, OpenOptions};
+use std::fs::File as StdFile;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ struct Data {
 impl Data {
     fn new(name: &str, pages: u64) -> Self {
         let path = folder().join(format!("highwater-bench-{name}-{}", std::process::id()));
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
+        let file = StdFile::options().read(true).write(true).create(true).truncate(true).open(&path);
         let file = file.expect("the folder can be written to");
         let mut chance = Chance(name.len() as u64 + 1);
         let mut block = vec![0; 1 << 20];
@@ -105,7 +105,7 @@ impl Data {
         }
         file.set_len(pages * PAGE).expect("it can be cut");
         file.sync_all().expect("the disk works");
-        let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&path);
+        let direct = StdFile::options().read(true).custom_flags(libc::O_DIRECT).open(&path);
         let direct = direct.unwrap_or_else(|_| StdFile::open(&path).expect("it is there"));
         Self { path, buffered: file, direct }
     }
@@ -468,6 +468,15 @@ const GENERATIONS: [(&str, u64, u64); 5] = [
     ("7.2-mglru: hot set beside reads, 2 threads / highwater", 2, 80),
 ];
 
+/// Lines of the report that compare a file in a control group without limits with a file of a memory that has no
+/// groups. The aim for each is that the CPU time of an operation differs by at most 2 %.
+const GROUPS: [&str; 4] = [
+    "in a group: hit by guard / without groups",
+    "in a group: hit by copy / without groups",
+    "in a group: memory full, 1 thread / without groups",
+    "in a group: memory full, 2 threads / without groups",
+];
+
 /// Size of the memory with which the comparisons of [`CROWDS`] run, pages.
 const CROWDED_PAGES: u64 = 4096;
 
@@ -515,10 +524,13 @@ impl Bench {
             last = (mine.rate, other.rate);
         }
         let (median, low, high) = spread(rates);
-        let (cpu, ..) = spread(cpu_times);
+        let (cpu, cpu_low, cpu_high) = spread(cpu_times);
         if !self.is_test {
             let (mine, other) = last;
-            println!("{name:<52} {median:6.2} ({low:.2} to {high:.2})  CPU {cpu:5.2}  last {mine:.3e} / {other:.3e}");
+            println!(
+                "{name:<52} {median:6.2} ({low:.2} to {high:.2})  CPU {cpu:6.3} ({cpu_low:.3} to {cpu_high:.3})  last \
+                 {mine:.3e} / {other:.3e}"
+            );
         }
     }
 
@@ -745,6 +757,54 @@ impl Bench {
         }
     }
 
+    /// Measures hits and misses of a file in a group, beside those of a file in a memory without groups. The hits are
+    /// those of pages that fill half of memory.
+    fn groups(&self) {
+        let [guard, copy, one, two] = GROUPS;
+        let Sizes { cold_pages, memory_pages, hits, misses, .. } = self.sizes;
+        let hot_pages = memory_pages / 2;
+        // Names of equal length, so that the two files have the same contents.
+        let data = [Data::new("in-group", cold_pages), Data::new("no-group", cold_pages)];
+        let start = |in_group: bool| {
+            let memory = Memory::builder().size(memory_pages * PAGE).groups(in_group.into()).start();
+            let memory = memory.expect("memory is there");
+            let options = match in_group {
+                true => OpenOptions::new().group(&memory.group("cache").expect("there is room for one")),
+                false => OpenOptions::new(),
+            };
+            let file = options.open(&memory, &data[usize::from(!in_group)].path).expect("it is there");
+            file.advise(0..0, Advice::Random);
+            (memory, file)
+        };
+        // Hits come first, while no page was evicted. Each page is read four times, so that it is marked as used often.
+        let [(_grouped, grouped), (_alone, alone)] = [start(true), start(false)];
+        for page in 0..4 * hot_pages {
+            for file in [&grouped, &alone] {
+                drop(file.page(page % hot_pages).expect("the disk works"));
+            }
+        }
+        let by_guard = |file: &File, seed, n| guards(file, hot_pages, seed, n);
+        let by_copy = |file: &File, seed, n| copies(file, hot_pages, seed, n);
+        self.line(guard, (1, hits, &|s, n| by_guard(&grouped, s, n)), (1, hits, &|s, n| by_guard(&alone, s, n)), true);
+        let n = hits / 8;
+        self.line(copy, (1, n, &|s, n| by_copy(&grouped, s, n)), (1, n, &|s, n| by_copy(&alone, s, n)), true);
+        if ![one, two].iter().any(|name| self.wants(name)) {
+            return;
+        }
+        let any = |file: &File, seed, n| copies(file, cold_pages, seed, n);
+        for file in [&grouped, &alone] {
+            any(file, 3, 4 * memory_pages);
+        }
+        for (name, threads) in [(one, 1), (two, 2)] {
+            self.line(
+                name,
+                (threads, misses, &|s, n| any(&grouped, s, n)),
+                (threads, misses, &|s, n| any(&alone, s, n)),
+                true,
+            );
+        }
+    }
+
     fn misses(&self) {
         let [full, empty, one, two, sixteen, times, guard, two_guards, batch, bare_empty, bare_one, bare_two] = MISSES;
         let Sizes { cold_pages: pages, memory_pages, misses, .. } = self.sizes;
@@ -859,6 +919,9 @@ fn main() {
     }
     if GENERATIONS.iter().any(|(name, ..)| bench.wants(name)) {
         bench.generations();
+    }
+    if GROUPS.iter().any(|name| bench.wants(name)) {
+        bench.groups();
     }
     if MISSES.iter().any(|name| bench.wants(name)) {
         bench.misses();
