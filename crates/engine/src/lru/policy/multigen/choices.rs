@@ -253,11 +253,13 @@ choices! {
         Never,
         /// All entries of the same table are examined. Their accessed bits stay set.
         WholeTable,
-        /// Up to 64 entries around the page's entry are examined, and their accessed bits are cleared. If
-        /// `multigen.promotion` is `first-sighting`, a page that is in the youngest generation already keeps the marks of
-        /// its earlier uses, unlike one that a walk finds used. Kswapd moves pages to the youngest generation at once.
-        /// Other tasks activate them, or also move them at once if the first sighting finds a batch or more.
+        /// Up to 64 entries around the page's entry are examined, and their accessed bits are cleared. Kswapd moves the
+        /// pages to the youngest generation at once. Other tasks activate them.
         Window,
+        /// As `window`, but the used pages that are not in the youngest generation are gathered first. A page that is in
+        /// the youngest generation keeps the marks of its earlier uses. Other tasks than kswapd, too, move the pages at
+        /// once if they have gathered a batch or more.
+        WindowGathered,
         /// As `window`, but entries of pages that are on no list are skipped, such as those of pages that were isolated
         /// together with the page.
         WindowOfListed,

@@ -1,7 +1,7 @@
 //! Search for more used pages around a page that reclaim finds used (mechanisms/multigen, 5.3).
 
 use super::Multigen;
-use super::choices::{LookAround, Promotion};
+use super::choices::LookAround;
 use super::walk::{Pending, Search, is_walked, table_of};
 use crate::anonymous::region::ENTRIES;
 use crate::anonymous::{Owners, Region};
@@ -22,7 +22,7 @@ fn window(rule: LookAround, page: u32, pages: u32) -> Range<u32> {
     match rule {
         LookAround::Never => page..page,
         LookAround::WholeTable => start..end,
-        LookAround::Window | LookAround::WindowOfListed => {
+        LookAround::Window | LookAround::WindowGathered | LookAround::WindowOfListed => {
             // At one edge of the range, the window reaches further to the other side.
             let first = page.saturating_sub(WINDOW / 2).clamp(start, end.saturating_sub(WINDOW).max(start));
             first..(first + WINDOW).min(end)
@@ -69,10 +69,11 @@ impl<M: Machine> Lru<M> {
         let search = match rule {
             LookAround::WholeTable => Search::WholeTable,
             LookAround::WindowOfListed => Search::WindowOfListed,
+            LookAround::WindowGathered => Search::WindowGathered,
             LookAround::Window | LookAround::Never => Search::Window,
         };
         let activates = match rule {
-            LookAround::Window | LookAround::WindowOfListed => !is_kswapd,
+            LookAround::Window | LookAround::WindowGathered | LookAround::WindowOfListed => !is_kswapd,
             LookAround::WholeTable | LookAround::Never => false,
         };
         let mut pending = if activates { Pending::to_activate() } else { Pending::default() };
@@ -89,9 +90,9 @@ impl<M: Machine> Lru<M> {
         self.count_pending(lruvec, &mut pending);
     }
 
-    /// Brings pages that a look-around has found used to the youngest generation, and drops their references. They are
-    /// activated one by one. But in kernels that promote pages at the first sighting, as many pages as a batch of the CPU
-    /// holds, or more, are promoted at once.
+    /// Brings pages that a look-around of the kind `search` has found used to the youngest generation, and drops their
+    /// references. They are activated one by one. But with [`Search::WindowGathered`], as many pages as a batch of the
+    /// CPU holds, or more, are promoted at once.
     pub(super) fn activate_found(
         &self,
         multigen: &Multigen,
@@ -100,10 +101,7 @@ impl<M: Machine> Lru<M> {
         pages: &[FrameNumber],
         pending: &mut Pending,
     ) {
-        let at_once = match multigen.choices.promotion {
-            Promotion::FirstSighting => pages.len() >= self.batch_pages(),
-            Promotion::SecondSighting => false,
-        };
+        let at_once = search == Search::WindowGathered && pages.len() >= self.batch_pages();
         for &frame in pages {
             match at_once {
                 true => self.promote(multigen, lruvec, frame, search, pending),

@@ -213,7 +213,7 @@ fn pages_of_zones_that_a_request_cannot_use_make_way() {
 /// takes them.
 #[test]
 fn a_look_around_leaves_young_pages_their_uses() {
-    for (search, keeps) in [(Search::Window, true), (Search::Walk, false)] {
+    for (search, keeps) in [(Search::WindowGathered, true), (Search::Window, false), (Search::Walk, false)] {
         let lru = lru(Choices::default(), 0);
         let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
         for is_active in [true, false] {
@@ -229,13 +229,14 @@ fn a_look_around_leaves_young_pages_their_uses() {
     }
 }
 
-/// mechanisms/multigen, 5.3: a look-around of a task activates a few pages one by one, and promotes many at once, which
-/// `pgactivate` does not count. In 6.14, each page is activated.
+/// mechanisms/multigen, 5.3: a look-around of a task activates each page that it finds used. In 6.1 it activates a few
+/// pages one by one, and promotes many at once, which `pgactivate` does not count.
 #[test]
 fn a_task_activates_the_pages_that_its_look_around_finds() {
-    let (first, second) = (Promotion::FirstSighting, Promotion::SecondSighting);
-    for (promotion, found, activated) in [(first, 3, 3), (first, 4, 0), (second, 4, 4)] {
-        let lru = lru(Choices { promotion, ..Choices::default() }, 0);
+    for (search, found, activated) in
+        [(Search::WindowGathered, 3, 3), (Search::WindowGathered, 4, 0), (Search::Window, 4, 4)]
+    {
+        let lru = lru(Choices::default(), 0);
         let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
         let lruvec = lru.lruvec_of(zone);
         let mut pending = Pending::to_activate();
@@ -245,18 +246,18 @@ fn a_task_activates_the_pages_that_its_look_around_finds() {
                 lru.add(frame, Insert::Read { shadow: None }, false);
                 lru.drain_all();
                 lru.frames[frame].set(Flags::WORKINGSET);
-                lru.promote(multigen, lruvec, frame, Search::Window, &mut pending);
+                lru.promote(multigen, lruvec, frame, search, &mut pending);
                 assert_ne!(slot_in(lru.frames[frame].flags()), slot_of(seqs(&lru).max), "not yet moved");
                 frame
             })
             .collect();
         let noted = pending.to_activate.take().unwrap();
         assert_eq!(noted, pages);
-        lru.activate_found(multigen, lruvec, Search::Window, &noted, &mut pending);
+        lru.activate_found(multigen, lruvec, search, &noted, &mut pending);
         lru.count_pending(lruvec, &mut pending);
         lru.drain_all();
         assert!(pages.iter().all(|frame| slot_in(lru.frames[*frame].flags()) == slot_of(seqs(&lru).max)));
-        assert_eq!(lru.stat.get(Event::Pgactivate), activated, "{promotion:?}, {found} pages");
+        assert_eq!(lru.stat.get(Event::Pgactivate), activated, "{search:?}, {found} pages");
         lru.check_lists_of(zone, |_, _| ()).unwrap();
     }
 }
@@ -312,7 +313,7 @@ proptest! {
                 Step::Dirty(n) => chosen(n).into_iter().for_each(|frame| lru.frames[frame].set(Flags::DIRTY)),
                 Step::Promote { n, is_walk } => {
                     if let Some(frame) = chosen(n) {
-                        let search = if is_walk { Search::Walk } else { Search::Window };
+                        let search = if is_walk { Search::Walk } else { Search::WindowGathered };
                         lru.promote(multigen, lruvec, frame, search, &mut model.pending);
                     }
                 }

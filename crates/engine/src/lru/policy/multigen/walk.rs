@@ -52,9 +52,11 @@ impl SeenEntries {
 pub(super) enum Search {
     /// A walk before a generation begins. Clears all accessed bits that it finds, and the uses of all their pages.
     Walk,
-    /// A look-around in a window (`multigen.look_around = "window"`). Clears all accessed bits that it finds. With
-    /// `multigen.promotion = "first-sighting"`, pages that are in the youngest generation already keep their uses.
+    /// A look-around in a window (`multigen.look_around = "window"`). Clears all accessed bits that it finds, and the
+    /// uses of the pages that it promotes.
     Window,
+    /// As `Window`, but pages that are in the youngest generation already keep their uses (`window-gathered`).
+    WindowGathered,
     /// A look-around that clears only the accessed bits of pages on an LRU list (`window-of-listed`).
     WindowOfListed,
     /// A look-around in a whole table, which clears no accessed bit (`whole-table`).
@@ -141,7 +143,7 @@ impl<M: Machine> Lru<M> {
                 seen.of_other_groups += u32::from(is_accessed && !is_ours && self.groups.is_some());
                 let is_young = is_ours
                     && match search {
-                        Search::Walk | Search::Window => region.test_clear_accessed(page),
+                        Search::Walk | Search::Window | Search::WindowGathered => region.test_clear_accessed(page),
                         Search::WindowOfListed => {
                             self.frames[self.frames.head(frame)].is(Flags::LRU) && region.test_clear_accessed(page)
                         }
@@ -175,7 +177,7 @@ impl<M: Machine> Lru<M> {
         let youngest = slot_of(lruvec.generational().generations.seqs().max);
         let descriptor = &self.frames[frame];
         let keeps_slot = pending.to_activate.is_some();
-        let is_window = matches!(search, Search::Window | Search::WindowOfListed);
+        let is_gathered = search == Search::WindowGathered;
         let promoted = |flags: Flags| {
             let is_first = match choices.promotion {
                 Promotion::FirstSighting => false,
@@ -187,7 +189,7 @@ impl<M: Machine> Lru<M> {
                 return (!flags.has(Flags::REFERENCED)).then(|| flags.with(Flags::REFERENCED));
             }
             let marked = match choices.promotion {
-                Promotion::FirstSighting if keeps_slot || is_window && slot_in(flags) == youngest => flags,
+                Promotion::FirstSighting if keeps_slot || is_gathered && slot_in(flags) == youngest => flags,
                 Promotion::FirstSighting => uses::cleared(choices.use_marks, flags),
                 Promotion::SecondSighting => uses::cleared(choices.use_marks, flags).with(Flags::WORKINGSET),
             };
