@@ -18,7 +18,6 @@
 //! are 0.98 with one group, and 0.5 with 1,000.
 
 use catalogue::find;
-use catalogue::ground::Ground;
 use catalogue::group::{Group, MAIN};
 use figures::scale::Scale;
 use grounds::job::{Job, Outcome};
@@ -72,25 +71,13 @@ fn job(kernel: &str, workload: &str, groups: u16, size: &Size) -> (Job, u64) {
         machine.groups.push(Group { name: "job".into(), count: Some(groups), tasks, ..Group::default() });
         params += if workload == "many" { "group = 'job'\n" } else { "" };
     }
-    let job = Job {
-        experiment: workload.into(),
-        kernel: find::kernel(kernel).expect("the kernel is embedded"),
-        machine: Arc::new(machine),
-        params: Node::parse("bench", &params).expect("it is TOML"),
-        seed: 1,
+    let job = Job::simulated(
+        workload,
+        find::kernel(kernel).expect("the kernel is embedded"),
+        Arc::new(machine),
+        Node::parse("bench", &params).expect("it is TOML"),
         scale,
-        profile: false,
-        series_every: None,
-        memory_every: None,
-        generations_every: None,
-        trace: None,
-        locks: false,
-        ground: Ground::Sim,
-        makes_swap: false,
-        device_pages: None,
-        kernel_image: None,
-        inside: None,
-    };
+    );
     (job, reads)
 }
 

@@ -66,6 +66,36 @@ pub struct Job {
 }
 
 impl Job {
+    /// Returns a job on the simulated ground, with seed 1, that records nothing beside the rows of the report.
+    #[must_use]
+    pub fn simulated(
+        experiment: impl Into<String>,
+        kernel: Kernel,
+        machine: Arc<Hardware>,
+        params: Node,
+        scale: Scale,
+    ) -> Self {
+        Self {
+            experiment: experiment.into(),
+            kernel,
+            machine,
+            params,
+            seed: 1,
+            scale,
+            profile: false,
+            series_every: None,
+            memory_every: None,
+            generations_every: None,
+            trace: None,
+            locks: false,
+            ground: Ground::Sim,
+            makes_swap: false,
+            device_pages: None,
+            kernel_image: None,
+            inside: None,
+        }
+    }
+
     /// Returns the layout of the machine's memory, with the sizes multiplied by the job's scale.
     #[must_use]
     pub fn layout(&self) -> Layout {

@@ -19,25 +19,13 @@ fn main() {
     let machine = Arc::new(find::machine(&experiment.machine).expect("its machine is embedded"));
     let workload = grounds::find(&experiment.workload).expect("its workload exists");
     for kernel in KERNELS {
-        let job = Job {
-            experiment: experiment.name.clone(),
-            kernel: find::kernel(kernel).expect("its kernels are embedded"),
-            machine: machine.clone(),
-            params: experiment.params.clone(),
-            seed: 1,
+        let job = Job::simulated(
+            experiment.name.clone(),
+            find::kernel(kernel).expect("its kernels are embedded"),
+            machine.clone(),
+            experiment.params.clone(),
             scale,
-            profile: false,
-            series_every: None,
-            memory_every: None,
-            generations_every: None,
-            trace: None,
-            locks: false,
-            ground: lab::ground::Ground::Sim,
-            makes_swap: false,
-            device_pages: None,
-            kernel_image: None,
-            inside: None,
-        };
+        );
         let started = Instant::now();
         let outcome = workload.run(&job, &Progress::default()).expect("the run ends");
         let wall_s = started.elapsed().as_secs_f64();

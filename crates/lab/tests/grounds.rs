@@ -264,24 +264,12 @@ impl Workload for Talks {
 
 fn job_on_the_library(folder: &Path, machine: &str, scale: &str) -> Job {
     let machine = find::machine(machine).expect("an embedded machine");
+    let kernel = find::kernel("highwater").expect("an embedded kernel");
+    let params = Node { value: Value::Table(Vec::new()), ..machine.node.clone() };
     Job {
-        experiment: "talks".into(),
-        kernel: find::kernel("highwater").expect("an embedded kernel"),
-        params: Node { value: Value::Table(Vec::new()), ..machine.node.clone() },
-        machine: Arc::new(machine),
-        seed: 1,
-        scale: scale.parse().expect("a scale"),
-        profile: false,
-        series_every: None,
-        memory_every: None,
-        generations_every: None,
-        trace: None,
-        locks: false,
         ground: Ground::Host,
-        makes_swap: false,
-        device_pages: None,
-        kernel_image: None,
         inside: Some(Inside { folder: folder.to_owned(), cgroup: None }),
+        ..Job::simulated("talks", kernel, Arc::new(machine), params, scale.parse().expect("a scale"))
     }
 }
 

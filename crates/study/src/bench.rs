@@ -8,7 +8,6 @@
 
 use crate::plan::fold;
 use catalogue::find;
-use catalogue::ground::Ground;
 use figures::figure::Row;
 use figures::scale::Scale;
 use grounds::job::{Failure, Job};
@@ -101,23 +100,14 @@ fn parallelio(scale: Scale, seed: u64, fingerprints: &mut Vec<u64>) -> Result<[R
     let experiment = find::experiment("parallelio")?;
     let workload = grounds::find(&experiment.workload).expect("the workload of an embedded experiment");
     let job = Job {
-        experiment: experiment.name,
-        kernel: find::kernel(KERNEL)?,
-        machine: Arc::new(find::machine(&experiment.machine)?),
-        params: experiment.params,
         seed,
-        scale,
-        profile: false,
-        series_every: None,
-        memory_every: None,
-        generations_every: None,
-        trace: None,
-        locks: false,
-        ground: Ground::Sim,
-        makes_swap: false,
-        device_pages: None,
-        kernel_image: None,
-        inside: None,
+        ..Job::simulated(
+            experiment.name,
+            find::kernel(KERNEL)?,
+            Arc::new(find::machine(&experiment.machine)?),
+            experiment.params,
+            scale,
+        )
     };
     let started = Instant::now();
     let outcome = workload.run(&job, &Progress::default())?;

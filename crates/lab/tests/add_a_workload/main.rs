@@ -11,25 +11,13 @@ use sweep::Sweep;
 const PAGE: &str = include_str!("../../../../docs/add-a-workload.md");
 
 fn job(params: &str) -> Job {
-    Job {
-        experiment: "sweep".into(),
-        kernel: find::kernel("mm1-mmotm-20130606").expect("an embedded kernel"),
-        machine: Arc::new(find::machine("parallelio-8g").expect("an embedded machine")),
-        params: placed::Node::parse("sweep.toml", params).expect("TOML"),
-        seed: 1,
-        scale: "1/64".parse().expect("a fraction"),
-        profile: false,
-        series_every: None,
-        memory_every: None,
-        generations_every: None,
-        trace: None,
-        locks: false,
-        ground: lab::ground::Ground::Sim,
-        makes_swap: false,
-        device_pages: None,
-        kernel_image: None,
-        inside: None,
-    }
+    Job::simulated(
+        "sweep",
+        find::kernel("mm1-mmotm-20130606").expect("an embedded kernel"),
+        Arc::new(find::machine("parallelio-8g").expect("an embedded machine")),
+        placed::Node::parse("sweep.toml", params).expect("TOML"),
+        "1/64".parse().expect("a fraction"),
+    )
 }
 
 #[test]

@@ -14,25 +14,13 @@ use std::sync::Arc;
 const SCALE: &str = "1/64";
 
 fn job(workload: &str, params: &str) -> Job {
-    Job {
-        experiment: workload.into(),
-        kernel: find::kernel("highwater").expect("an embedded kernel"),
-        machine: Arc::new(find::machine("randread-512m").expect("an embedded machine")),
-        params: Node::parse("params.toml", params).expect("TOML"),
-        seed: 1,
-        scale: SCALE.parse().expect("a fraction"),
-        profile: false,
-        series_every: None,
-        memory_every: None,
-        generations_every: None,
-        trace: None,
-        locks: false,
-        ground: lab::ground::Ground::Sim,
-        makes_swap: false,
-        device_pages: None,
-        kernel_image: None,
-        inside: None,
-    }
+    Job::simulated(
+        workload,
+        find::kernel("highwater").expect("an embedded kernel"),
+        Arc::new(find::machine("randread-512m").expect("an embedded machine")),
+        Node::parse("params.toml", params).expect("TOML"),
+        SCALE.parse().expect("a fraction"),
+    )
 }
 
 fn run(workload: &str, params: &str) -> Vec<Row> {
