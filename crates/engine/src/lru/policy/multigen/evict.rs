@@ -122,12 +122,7 @@ impl<M: Machine> Lru<M> {
         let mut batch = Gathered::of(first.family);
         self.isolate_of_type(multigen, lists, reach, demand, first, budget, &mut batch);
         let other = Family::ALL[1 - first.family as usize];
-        let is_in_vain = match choices.type_rule {
-            TypeRule::AllTiersStrictly => batch.scanned == 0,
-            TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero | TypeRule::AllTiers => {
-                batch.entries.is_empty() && batch.scanned < budget.min(LOOKED_AT_MAX)
-            }
-        };
+        let is_in_vain = is_in_vain(choices.type_rule, batch.entries.is_empty(), batch.scanned, budget);
         if is_in_vain && evictable[other as usize] {
             batch.family = other;
             let left = budget - batch.scanned;
@@ -248,29 +243,28 @@ impl<M: Machine> Lru<M> {
             Sorted::ToWrite => batch.to_write += self.frames.pages(frame),
             Sorted::Lifted | Sorted::Ineligible | Sorted::Locked => {}
         }
-        let mark = if sorted == Sorted::ToWrite { Flags::RECLAIM } else { Flags::default() };
-        let at_tail = sorted == Sorted::Ineligible;
-        let moved = self.move_to_slot(multigen, lists, zone, frame, (slot, next_slot(slot)), mark, at_tail);
+        let moved = self.move_to_next(multigen, lists, zone, frame, slot, sorted);
         if flags.has(Flags::HAZARD) && self.frames[frame].get_unless_zero() {
             batch.opened.push(frame);
         }
         Some(moved)
     }
 
-    /// Moves a page to the head or the tail (`at_tail`) of the list of another generation, and clears its count of uses.
-    /// But if a walk has just found the page used, the page goes to the head of the list of the generation that the walk
-    /// has chosen. Returns the number of pages whose generation this call changed.
-    #[expect(clippy::too_many_arguments, reason = "a page, where it is and where it goes")]
-    fn move_to_slot(
+    /// Moves a page to the list of the generation after the one in `slot`, and clears its count of uses. A page of a zone
+    /// that the request cannot use goes to the tail of this list, and any other page to its head. But if a walk has just
+    /// found the page used, the page goes to the head of the list of the generation that the walk has chosen. Returns the
+    /// number of pages whose generation this call changed.
+    fn move_to_next(
         &self,
         multigen: &Multigen,
         lists: &mut Lists,
         zone: &Zone<M>,
         frame: FrameNumber,
-        (from, to): (usize, usize),
-        mark: Flags,
-        at_tail: bool,
+        slot: usize,
+        sorted: Sorted,
     ) -> u64 {
+        let (from, to) = (slot, next_slot(slot));
+        let mark = if sorted == Sorted::ToWrite { Flags::RECLAIM } else { Flags::default() };
         let marks = multigen.choices.use_marks;
         let moved =
             |flags: Flags| (slot_in(flags) == from).then(|| with_slot(uses::cleared(marks, flags), to).with(mark));
@@ -282,7 +276,7 @@ impl<M: Machine> Lru<M> {
         };
         lists.remove(&self.frames, frame);
         let list = ListId::new(slot, is_of(before), zone.kind);
-        match at_tail && result.is_ok() {
+        match sorted == Sorted::Ineligible && result.is_ok() {
             true => lists.push_back(&self.frames, list, frame),
             false => lists.push_front(&self.frames, list, frame),
         }
@@ -339,6 +333,17 @@ impl<M: Machine> Lru<M> {
         if becomes_active {
             let _ = descriptor.update(|flags| Some(uses::cleared(choices.use_marks, flags).with(Flags::ACTIVE)));
             self.page_cache().close_page(frame, owners);
+        }
+    }
+}
+
+/// Returns whether a scan of up to `budget` pages found nothing to do, so that another scan of the same pages would not
+/// either. `scanned` pages were examined, and `is_empty` is `true` if none of them was isolated.
+pub(super) fn is_in_vain(rule: TypeRule, is_empty: bool, scanned: u64, budget: u64) -> bool {
+    match rule {
+        TypeRule::AllTiersStrictly => scanned == 0,
+        TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero | TypeRule::AllTiers => {
+            is_empty && scanned < budget.min(LOOKED_AT_MAX)
         }
     }
 }

@@ -76,7 +76,7 @@ impl<M: Machine> Lru<M> {
             LookAround::Window | LookAround::WindowGathered | LookAround::WindowOfListed => !is_kswapd,
             LookAround::WholeTable | LookAround::Never => false,
         };
-        let mut pending = if activates { Pending::to_activate() } else { Pending::default() };
+        let mut pending = if activates { Pending::for_activation() } else { Pending::default() };
         let Some(guard) = region.page_table(page).try_lock() else { return };
         let seen = self.promote_used(multigen, lruvec, region, around, search, &mut pending);
         drop(guard);

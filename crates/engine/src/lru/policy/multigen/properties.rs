@@ -239,7 +239,7 @@ fn a_task_activates_the_pages_that_its_look_around_finds() {
         let lru = lru(Choices::default(), 0);
         let (zone, multigen) = (&lru.zones[0], lru.multigen().unwrap());
         let lruvec = lru.lruvec_of(zone);
-        let mut pending = Pending::to_activate();
+        let mut pending = Pending::for_activation();
         let pages: Vec<_> = (0..found)
             .map(|_| {
                 let frame = lru.take(zone, Order::ZERO, MigrateType::Movable, Warmth::Hot).unwrap();

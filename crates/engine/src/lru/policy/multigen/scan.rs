@@ -3,8 +3,8 @@
 
 use super::Multigen;
 use super::ageing::Aged;
-use super::choices::{Ageing, BatchBudget, KswapdStops, TypeRule};
-use super::evict::LOOKED_AT_MAX;
+use super::choices::{Ageing, BatchBudget, KswapdStops};
+use super::evict::is_in_vain;
 use crate::lru::policy::{Batch, Demand};
 use crate::lru::{Family, ListKind, Lru, Reach};
 use crate::memory::MarkRights;
@@ -125,12 +125,7 @@ impl<M: Machine> Lru<M> {
         };
         let batch = self.evict_batch(multigen, reach, &scan.demand, evictable, budget);
         scan.scanned += batch.scanned;
-        scan.is_over |= match multigen.choices.type_rule {
-            TypeRule::AllTiersStrictly => batch.scanned == 0,
-            TypeRule::OlderThenTierZero | TypeRule::OlderAnonThenTierZero | TypeRule::AllTiers => {
-                batch.entries.is_empty() && batch.scanned < budget.min(LOOKED_AT_MAX)
-            }
-        };
+        scan.is_over |= is_in_vain(multigen.choices.type_rule, batch.entries.is_empty(), batch.scanned, budget);
         Some(batch)
     }
 

@@ -242,7 +242,7 @@ pub(super) const fn is_first_sighting(flags: Flags) -> bool {
 
 impl Pending {
     /// Returns what a search notes whose pages are to be activated.
-    pub(super) fn to_activate() -> Self {
+    pub(super) fn for_activation() -> Self {
         Self { to_activate: Some(Vec::new()), ..Self::default() }
     }
 
