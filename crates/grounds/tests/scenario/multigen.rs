@@ -334,7 +334,9 @@ fn hot_set_beside_a_stream(faulted: Faulted) -> u64 {
     found.get()
 }
 
-/// mechanisms/multigen, 2.3: a page that a fault brings is promoted when it is found used once more, and not earlier.
+/// mechanisms/multigen, 2.3: a page that a fault brings is promoted when it is found used once more, and not earlier. If
+/// such pages come as active, the hot set loses nearly twice as many pages (68 and 36). Those that come back are in the
+/// workingset, and so need no second sighting.
 #[test]
 fn a_mapped_hot_set_outlives_a_stream_in_7_2() {
     let (used_once, active) = (hot_set_beside_a_stream(Faulted::UsedOnce), hot_set_beside_a_stream(Faulted::Active));

@@ -28,7 +28,7 @@ pub fn suite<S: System>() -> Vec<Check<S>> {
         ("a file is as long as it was made", a_file_is_as_long_as_it_was_made),
         ("a mapping of a file is the file", a_mapping_of_a_file_is_the_file),
         ("regions begin empty and hold what was stored", regions_hold_what_was_stored),
-        ("a touch changes at most the last byte of a page and may fault", a_touch_leaves_contents_alone),
+        ("a touch changes at most the last byte of a page and may fault", a_touch_changes_at_most_the_last_byte),
         ("pressure is reported in order", pressure_is_reported_in_order),
         ("a file larger than memory is read by several tasks", a_file_larger_than_memory),
         ("a region larger than memory comes back from swap", a_region_larger_than_memory),
@@ -370,7 +370,7 @@ fn regions_hold_what_was_stored<S: System>(system: &S) -> Result<(), SystemError
     Ok(())
 }
 
-fn a_touch_leaves_contents_alone<S: System>(system: &S) -> Result<(), SystemError> {
+fn a_touch_changes_at_most_the_last_byte<S: System>(system: &S) -> Result<(), SystemError> {
     let kept = system.kept();
     let pattern = Pattern::new("touched", 1);
     let region = system.map(16)?;
